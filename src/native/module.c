@@ -2,13 +2,22 @@
  *
  * On an interpreter that is not supported it can be imported all the same: UNSUPPORTED then says
  * why, and there is nothing to call. So it is in a sub-interpreter: what the extension keeps belongs to
- * the main one, and there objects of both would meet.
+ * the main one, and there objects of both would meet. It ends with that one, too.
  */
 #include "module.h"
 
 #ifndef CPY_UNSUPPORTED
 
 #include "cpython/layout.h"
+#include "gc/collect.h"
+#include "gc/finalizers.h"
+#include "gc/refcounts.h"
+#include "process/exit.h"
+#include "seal/containers.h"
+#include "seal/ends.h"
+#include "seal/hotcode.h"
+#include "seal/immortal.h"
+#include "seal/specialize.h"
 #include "process/leave.h"
 
 static PyObject *
@@ -63,6 +72,42 @@ static PyMethodDef layout_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* What static variables keep of an interpreter is gone with it. Those that are left out keep what is the
+   process's, or what all interpreters of one build have in common. */
+static void
+forget_ended_interpreter(void)
+{
+    collect_forget();
+    finalizers_forget();
+    refcounts_forget();
+    exit_forget();
+    containers_forget();
+    ends_forget();
+    immortal_forget();
+    specialize_keep_first_run(false);
+    specialize_runs_are_forgotten();
+    (void)hotcode_choose(NULL, 0);
+}
+
+/* A program may end the interpreter and initialize it again. A mark in what ends with it, a dictionary of its
+   own, shows that this one is new. A second import into the same one changes nothing. Returns 0, or -1
+   with an exception set. */
+static int
+begin_life(void)
+{
+    static const char mark[] = "pasture._native";
+    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get()); /* borrowed */
+    if (dict == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    if (cpy_dict_get_ascii(dict, mark) != NULL) {
+        return 0;
+    }
+    forget_ended_interpreter();
+    return PyDict_SetItemString(dict, mark, Py_True);
+}
+
 static int
 add_methods(PyObject *module)
 {
@@ -110,6 +155,12 @@ why_unsupported(void)
 }
 
 static int
+begin_life(void)
+{
+    return 0;
+}
+
+static int
 add_methods(PyObject *Py_UNUSED(module))
 {
     return 0;
@@ -142,7 +193,7 @@ execute(PyObject *module)
     if (reason != NULL) {
         return add_reason(module, reason);
     }
-    return add_methods(module) < 0 ? -1 : add_constants(module);
+    return begin_life() < 0 || add_methods(module) < 0 ? -1 : add_constants(module);
 }
 
 static PyModuleDef_Slot slots[] = {

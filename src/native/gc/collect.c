@@ -220,4 +220,15 @@ collect_get_history(void)
     return &history;
 }
 
+void
+collect_forget(void)
+{
+    hook = user_callbacks = NULL;
+    watching = trimming = minding = asked = false;
+    depth = 0;
+    history = (collect_history){0};
+    hide_forget();
+    thresholds_forget();
+}
+
 #endif

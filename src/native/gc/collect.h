@@ -92,4 +92,7 @@ typedef struct {
 /* What has been collected so far in this process. Never NULL; changes with each collection. */
 const collect_history *collect_get_history(void);
 
+/* Forget what belonged to an interpreter that has ended: nothing is watched. */
+void collect_forget(void);
+
 #endif

@@ -318,4 +318,11 @@ finalizers_arm(void)
     return err;
 }
 
+void
+finalizers_forget(void)
+{
+    dying.count = 0;
+    sys_dict = NULL;
+}
+
 #endif

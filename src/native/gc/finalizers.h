@@ -24,5 +24,8 @@
    atexit. Returns 0, or -1 with an exception set. */
 int finalizers_arm(void);
 
+/* Forget the modules of an interpreter that has ended. */
+void finalizers_forget(void);
+
 #endif
 #endif

@@ -26,7 +26,7 @@ static size_t hidden_objects;
 static struct _gc_runtime_state *collecting_state; /* whose survivors are hidden */
 static pthread_t collecting_thread;                /* which thread collects meanwhile */
 static traverseproc class_traverse;
-static PyObject *modules; /* sys.modules, which stays the same for good */
+static PyObject *modules; /* sys.modules, which stays the same as long as the interpreter lives */
 
 /* --- The search -------------------------------------------------------------------------- */
 
@@ -238,17 +238,28 @@ end_in_child(void)
 int
 hide_init(void)
 {
+    static bool shows_in_children; /* for good: such a handler cannot be taken back */
     if (class_traverse != NULL) {
         return 0;
     }
-    int err = pthread_atfork(NULL, NULL, end_in_child);
-    if (err) {
+    if (!shows_in_children && pthread_atfork(NULL, NULL, end_in_child) != 0) {
         PyErr_NoMemory(); /* all that can go wrong, says pthread_atfork(3) */
         return -1;
     }
+    shows_in_children = true;
     modules = Py_NewRef(PyImport_GetModuleDict());
     class_traverse = cpy_find_class_traverse();
     return class_traverse == NULL ? -1 : 0;
+}
+
+void
+hide_forget(void)
+{
+    hidden = (PyGC_Head){0};
+    hidden_objects = 0;
+    collecting_state = NULL;
+    class_traverse = NULL;
+    modules = NULL;
 }
 
 #endif

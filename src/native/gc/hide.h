@@ -35,4 +35,7 @@ void hide_end(void);
 /* Whether survivors are hidden: between the two. */
 bool hide_is_active(void);
 
+/* Forget what belonged to an interpreter that has ended. */
+void hide_forget(void);
+
 #endif

@@ -148,6 +148,18 @@ refcounts_get_history(void)
     return &history;
 }
 
+void
+refcounts_forget(void)
+{
+    if (watched.tables != NULL) {
+        mark_bits_release(&watched);
+    }
+    watched = (mark_bits){0};
+    scratch_stack_release(&unaligned);
+    history = (refcounts_history){0};
+    looked_ns = pause_ns = 0;
+}
+
 #else /* no immortality: nothing is watched */
 
 int
@@ -163,6 +175,11 @@ refcounts_restore(void)
 
 void
 refcounts_restore_if_due(void)
+{
+}
+
+void
+refcounts_forget(void)
 {
 }
 

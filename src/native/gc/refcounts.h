@@ -28,6 +28,9 @@ int refcounts_watch(PyObject *op);
    Runs no Python code. */
 void refcounts_restore(void);
 
+/* Forget the objects of an interpreter that has ended. */
+void refcounts_forget(void);
+
 /* refcounts_restore(), if the process has used enough processor time since the last look: looks
    take 1% of it at most, but the pause between two is never longer than 10 s of it. */
 void refcounts_restore_if_due(void);

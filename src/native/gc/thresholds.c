@@ -65,6 +65,13 @@ set(int number)
     generations[2].threshold = levels[number].oldest;
 }
 
+void
+thresholds_forget(void)
+{
+    is_on = false;
+    began_ns = ended_ns = last_ns = 0;
+}
+
 bool
 thresholds_start(void)
 {

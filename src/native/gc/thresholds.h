@@ -19,6 +19,9 @@ bool thresholds_start(void);
 /* Set CPython's own thresholds again, if the present ones are still ours. */
 void thresholds_stop(void);
 
+/* As at the start: another interpreter has thresholds of its own. */
+void thresholds_forget(void);
+
 /* To be called around each full collection. */
 void thresholds_before_collection(void);
 void thresholds_after_collection(void);

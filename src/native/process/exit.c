@@ -87,15 +87,17 @@ typedef struct {
     bool last_writes;
 } file_search;
 
+static PyTypeObject *file_base; /* _io._IOBase, or NULL */
+
 /* Returns 0, or -1 with an exception set. */
 static int
 begin_search(file_search *search, PyObject *found, bool weakly)
 {
-    static PyTypeObject *base;
-    if (found == NULL || (base == NULL && (base = cpy_find_type("_io", "_IOBase")) == NULL)) {
+    if (found == NULL
+        || (file_base == NULL && (file_base = cpy_find_type("_io", "_IOBase")) == NULL)) {
         return -1;
     }
-    *search = (file_search){.found = found, .base = base, .weakly = weakly};
+    *search = (file_search){.found = found, .base = file_base, .weakly = weakly};
     return 0;
 }
 
@@ -249,6 +251,14 @@ exit_files(exit_which which)
         Py_CLEAR(found);
     }
     return found;
+}
+
+void
+exit_forget(void)
+{
+    memset(&owner, 0, sizeof owner);
+    memset(&frozen, 0, sizeof frozen);
+    file_base = NULL;
 }
 
 #endif

@@ -39,4 +39,7 @@ exit_stream_lock exit_find_stream_lock(PyObject *stream);
    -1 with an exception set: nothing is remembered then. */
 int exit_note_frozen_files(void);
 
+/* Forget the files and types of an interpreter that has ended. */
+void exit_forget(void);
+
 #endif

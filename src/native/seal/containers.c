@@ -1,6 +1,6 @@
 /* The registered types, and the loop over the items of one container.
  *
- * Owns a reference to each registered type and function, for good. A container whose type has
+ * Owns a reference to each registered type and function, as long as the interpreter lives. A container whose type has
  * several registered bases is asked through the one that was registered last.
  */
 #include "containers.h"
@@ -32,6 +32,14 @@ containers_register(PyTypeObject *type, PyObject *iterate)
     known = more;
     known[known_count++] = (container_type){(PyTypeObject *)Py_NewRef(type), Py_NewRef(iterate)};
     return 0;
+}
+
+void
+containers_forget(void)
+{
+    PyMem_RawFree(known);
+    known = NULL;
+    known_count = 0;
 }
 
 static const container_type *

@@ -15,6 +15,9 @@
    same type replaces the function. Returns 0, or -1 with an exception set. */
 int containers_register(PyTypeObject *type, PyObject *iterate);
 
+/* Forget the types of an interpreter that has ended. */
+void containers_forget(void);
+
 /* The last type that a walk looked up: objects of one type come in a row. All zero, it is empty.
    No longer true once Python code has run: a type that died may leave its address to another. */
 typedef struct {

@@ -591,6 +591,15 @@ ends_release(void)
     scratch_stack_release(&ends.owners);
 }
 
+void
+ends_forget(void)
+{
+    ends_release();
+    ends.last = (type_end){0};
+    owner.type = NULL;
+    type_ends_forget();
+}
+
 bool
 ends_owners_are_left_out(void)
 {
@@ -638,6 +647,11 @@ ends_register_owner(PyTypeObject *Py_UNUSED(type), PyObject *Py_UNUSED(sample),
                     PyObject *Py_UNUSED(owned))
 {
     return false;
+}
+
+void
+ends_forget(void)
+{
 }
 
 #endif

@@ -47,6 +47,9 @@ bool ends_register_owner(PyTypeObject *type, PyObject *sample, PyObject *owned);
 int ends_find(PyObject *types);
 void ends_release(void);
 
+/* Forget the types of an interpreter that has ended. */
+void ends_forget(void);
+
 /* Whether the last ends_find() found so many owners that only the nearest count. */
 bool ends_owners_are_left_out(void);
 

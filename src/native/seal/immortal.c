@@ -293,6 +293,13 @@ immortal_make_heap(immortal_counts *counts)
 }
 
 void
+immortal_forget(void)
+{
+    scratch_stack_release(&containers);
+    has_walked = false;
+}
+
+void
 immortal_unfreeze_mortal(void)
 {
     if (!has_walked) {
@@ -308,6 +315,13 @@ immortal_unfreeze_mortal(void)
             cpy_gc_move_to_end(gc, oldest);
         }
     }
+}
+
+#else
+
+void
+immortal_forget(void)
+{
 }
 
 #endif

@@ -29,4 +29,7 @@ int immortal_make_heap(immortal_counts *counts);
    end. Nothing where no walk has succeeded since the last call. */
 void immortal_unfreeze_mortal(void);
 
+/* Forget the containers of an interpreter that has ended. */
+void immortal_forget(void);
+
 #endif

@@ -164,5 +164,12 @@ type_ends_prepare(void)
     return 0;
 }
 
+void
+type_ends_forget(void)
+{
+    class_dealloc = NULL;
+    memset(&names, 0, sizeof names);
+}
+
 #endif
 #endif

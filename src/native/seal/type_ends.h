@@ -20,6 +20,9 @@ typedef struct {
 /* Get ready for the first look: allocates. Returns 0, or -1 with an exception set. */
 int type_ends_prepare(void);
 
+/* Forget the names of an interpreter that has ended. */
+void type_ends_forget(void);
+
 /* After type_ends_prepare(). Allocates nothing. */
 type_end type_ends_look_up(PyTypeObject *type);
 
