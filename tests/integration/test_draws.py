@@ -108,3 +108,19 @@ def test_torchs_generator_is_seeded_in_each_child_unless_the_program_has_seeded_
     names, hazards = shared(f"{seed}{draws}", TORCH)
     assert "torch" in names
     assert "torch's generator, which the program has seeded, is the same" in hazards[0]
+
+
+def test_what_the_program_puts_in_place_of_the_librarys_stays() -> None:
+    within = """
+import os
+class Own(random.Random):
+    __hash__ = None
+    def __eq__(self, other): raise AssertionError
+made = Own()
+draws['a class of its own'] = made.random
+os.urandom = lambda size: bytes(size)
+plain = random.Random.seed
+"""
+    after = "assert os.urandom(2) == bytes(2); assert random.Random.seed is not plain"
+    names, _ = shared(within, after=after)
+    assert "a class of its own" not in names

@@ -53,8 +53,8 @@ class Plain:
         (Plain(pid=PID), "the id of a process"),
         (HOST, "the host's name"),
         (b"redis:" + HOST.encode() + b":lock", "the host's name"),
-        (Path(tempfile.gettempdir()) / "of-a-worker", "a path in the temporary folder"),
-        ("unix:/tmp/of-a-worker", "a path in the temporary folder"),
+        (Path(tempfile.mktemp()), "a temporary file"),
+        ("unix:/tmp/tmpabc1234_/socket", "a temporary file"),
     ],
 )
 def test_what_a_process_makes_for_itself_is_found(own: Identity, value: Any, what: str) -> None:
@@ -80,6 +80,16 @@ def test_what_a_process_makes_for_itself_is_found(own: Identity, value: Any, wha
 def test_a_moment_since_the_process_began_is_found(make: Callable[[], Any]) -> None:
     own = Identity.now()
     assert own.found_in({"started": make()}) == "a time"
+
+
+def test_a_file_in_the_temporary_folder_is_a_processs_own_if_it_is_newer(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.touch()
+    time.sleep(1.1)  # the margin of a look
+    own = Identity.now()
+    after.touch()
+    assert own.found_in(str(after)) == "a temporary file"
+    assert own.found_in([str(before), "/tmp/shop.sock"]) is None
 
 
 def test_the_id_of_a_thread_is_found(own: Identity) -> None:

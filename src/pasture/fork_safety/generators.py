@@ -96,7 +96,7 @@ def drawn() -> Collection[bytes]:
 
 def states() -> tuple[object, ...]:
     """Another one after each number that a generator has drawn, of those that are known of."""
-    made = tuple(random.Random.getstate(one) for one in list(_observer.made))
+    made = tuple(random.Random.getstate(one) for one in _observer.made)
     return _observer.draws, random.getstate(), made, _of_numpy.states()
 
 
@@ -112,7 +112,7 @@ def renew(*, other_machine: bool = False) -> None:
     the copy, or another process came between.
     """
     global _of_numpy
-    for generator in list(_observer.made):
+    for generator in _observer.made:
         random.Random.seed(generator)
     _of_numpy = _of_numpy.renew()
     if _is_torch_renewed:
@@ -131,7 +131,7 @@ def _in_child() -> None:
 def _settle_numpy() -> Iterator[Hazard]:
     global _of_numpy
     _of_numpy = numpy_generators.find(_observer.entropy, _of_numpy)
-    if _of_numpy.is_seeded and not _observer.had_numpy:
+    if _of_numpy.is_seeded and _observer.has_loaded_numpy:
         yield _seeded("numpy", "numpy.random.seed()")
 
 

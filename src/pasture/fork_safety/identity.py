@@ -39,6 +39,7 @@ _MARGIN_S = 1.0
 _UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
 """Of moments, in a second."""
 
+_MADE_BY_TEMPFILE = re.compile(r"/tmp[a-z0-9_]{8}(?![a-z0-9_])")
 _FOLDERS = ("/tmp", "/var/tmp")
 
 _RANDOM_BYTES = 8
@@ -172,7 +173,8 @@ class _Look:
         self._host = os.uname().nodename
         self._names_host = re.compile(rf"(?<!\w){re.escape(self._host)}(?!\w)")
         self._moments = frozenset(_as_texts(own.since)) | frozenset(_as_texts(time.time()))
-        self._folders = [f"{one.rstrip('/')}/" for one in (*_named_folders(), *_FOLDERS)]
+        named = (*_named_folders(), *_FOLDERS)
+        self._folders = tuple(f"{one.rstrip('/')}/" for one in named)
 
         processes = sys.modules.get("multiprocessing.process")
         self._name = processes.current_process().name if processes is not None else ""
@@ -216,9 +218,19 @@ class _Look:
             return "a time"
         if any(moment in text for moment in self._moments):
             return "a time"
-        first = text.find("/")
-        in_folder = first >= 0 and any(text.startswith(one, first) for one in self._folders)
-        return "a path in the temporary folder" if in_folder else None
+        return "a temporary file" if self._names_file(text) else None
+
+    def _names_file(self, text: str) -> bool:
+        """Whether it has the path of a temporary file: as `tempfile` makes them, or a new one."""
+        path = text[max(text.find("/"), 0) :]
+        if not path.startswith(self._folders):
+            return False
+        if _MADE_BY_TEMPFILE.search(path):
+            return True
+        try:
+            return os.lstat(path).st_ctime >= self._since
+        except (OSError, ValueError):
+            return False
 
     def _is_of_now(self, digits: str) -> bool:
         """Whether they are a UUID of a version that has the time in it."""

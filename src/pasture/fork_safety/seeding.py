@@ -14,8 +14,9 @@ import posix
 import random
 import sys
 from typing import Any
-from weakref import WeakSet
+from weakref import ref
 
+_NUMPY = "numpy.random.mtrand"
 _MAX_BYTES = 64
 _MAX_NOTED = 4096
 """Draws of entropy in a process that observes for as long as it lives."""
@@ -26,22 +27,30 @@ class Observer:
 
     def __init__(self) -> None:
         self.depth = 0
-        self.made: WeakSet[random.Random] = WeakSet()  # last seeded without a seed
         self.entropy: dict[bytes, None] = {}
         self.draws = 0  # of entropy, noted or not
         self.torch_seed: int | None = None
-        self.had_numpy = False  # before this process observed for the first time
-        self._plain: tuple[Any, ...] = ()
+        self._made: dict[int, ref[random.Random]] = {}
+        self._had_numpy = self._has_loaded_numpy = False
+        self._patches: list[tuple[Any, str, Any, Any]] = []
+
+    @property
+    def made(self) -> list[random.Random]:
+        """Generators of Python's that were last seeded without a seed."""
+        there = (one() for one in list(self._made.values()))
+        return [one for one in there if one is not None]
+
+    @property
+    def has_loaded_numpy(self) -> bool:
+        """Whether numpy's generator was made while this was installed."""
+        if not self._had_numpy and self.depth:
+            self._has_loaded_numpy = self._has_loaded_numpy or _NUMPY in sys.modules
+        return self._has_loaded_numpy
 
     def install(self) -> None:
-        seed, setstate, urandom = plain = (
-            random.Random.seed,
-            random.Random.setstate,
-            vars(random)["_urandom"],
-        )
-        if not self._plain:
-            self.had_numpy = "numpy.random.mtrand" in sys.modules
-        self._plain = plain
+        self._had_numpy = _NUMPY in sys.modules
+        kind: Any = random.Random
+        seed, setstate, urandom = kind.seed, kind.setstate, vars(random)["_urandom"]
 
         # A module that is loaded meanwhile may keep one of these for good.
         def noting_seed(self_: random.Random, a: Any = None, version: int = 2) -> None:
@@ -61,16 +70,21 @@ class Observer:
                 self.entropy[drawn] = None
             return drawn
 
-        random.Random.seed = noting_seed  # type: ignore[assignment, method-assign]
-        random.Random.setstate = noting_setstate  # type: ignore[assignment, method-assign]
-        vars(random)["_urandom"] = os.urandom = noting_urandom
+        self._patch(kind, "seed", noting_seed)
+        self._patch(kind, "setstate", noting_setstate)
+        self._patch(random, "_urandom", noting_urandom)
+        self._patch(os, "urandom", noting_urandom)
         sys.meta_path.insert(0, self)
 
+    def _patch(self, owner: Any, name: str, noting: Any) -> None:
+        self._patches.append((owner, name, getattr(owner, name), noting))
+        setattr(owner, name, noting)
+
     def remove(self) -> None:
-        seed, setstate, urandom = self._plain
-        random.Random.seed = seed  # type: ignore[method-assign]
-        random.Random.setstate = setstate  # type: ignore[method-assign]
-        vars(random)["_urandom"] = os.urandom = urandom
+        for owner, name, plain, noting in self._patches:
+            if getattr(owner, name) is noting:  # else the program has put its own there
+                setattr(owner, name, plain)
+        self._patches.clear()
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         self.entropy.clear()
@@ -81,10 +95,11 @@ class Observer:
             self.torch_seed = seed_of_torch()
 
     def _note(self, generator: random.Random, by_itself: bool) -> None:
+        key = id(generator)  # classes of others may compare and hash otherwise, or not at all
+        self._made.pop(key, None)
         if by_itself and self.depth:
-            self.made.add(generator)
-        else:
-            self.made.discard(generator)
+            made = self._made
+            made[key] = ref(generator, lambda one: made.pop(key) if made.get(key) is one else None)
 
 
 def torch_generator() -> Any:
