@@ -1,8 +1,9 @@
-"""asgiref's one thread ends before a fork if it waits for work, and starts again at its next use."""
+"""asgiref's thread ends before a fork if it waits for work, and starts again at its next use."""
 
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     yield found
     monkeypatch.undo()
     sync.SyncToAsync.single_thread_executor.shutdown()
-    sync.SyncToAsync.single_thread_executor = asgiref.ThreadPoolExecutor(max_workers=1)
+    sync.SyncToAsync.single_thread_executor = ThreadPoolExecutor(max_workers=1)
 
 
 def call(work: Any = threading.get_ident) -> Any:
