@@ -73,6 +73,13 @@ def test_a_server_that_is_not_started_is_not_named(start, way):
     assert done.stderr == (NOTHING if way == "run" else "")
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_on_the_side_is_not_named(start, way):
+    aside = f"threading.Thread(target=lambda: exec({serving('waitress')!r})).start()"
+    done = start(way, f"import threading\n{aside}")
+    assert done.stdout == "serves\n" and "one process" not in done.stderr
+
+
 FORKING = """
 import multiprocessing, sys
 

@@ -66,6 +66,21 @@ def test_a_thread_that_works_or_is_in_a_transaction_is_left_alone(
     assert sync.SyncToAsync.single_thread_executor is executor and call()
 
 
+@pytest.mark.parametrize("child", [False, True], ids=["shut down", "of the parent"])
+def test_an_executor_that_works_no_more_makes_way_for_another(
+    monkeypatch: pytest.MonkeyPatch, child: bool
+) -> None:
+    call()
+    executor = sync.SyncToAsync.single_thread_executor
+    if child:  # as after a fork
+        monkeypatch.setattr(executor, "_threads", {threading.Thread()})
+    else:
+        executor.shutdown()
+    assert close() in (0, 1) and call()
+    monkeypatch.undo()
+    executor.shutdown()
+
+
 def test_an_executor_of_another_making_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sync.SyncToAsync, "single_thread_executor", object())
     assert close() == 0

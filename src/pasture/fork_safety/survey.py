@@ -27,6 +27,8 @@ _SQLITE_HEADER = b"SQLite format 3\0"
 _JOURNAL = "/run/systemd/"
 """Where standard streams of a service lead to; logging to it is meant to be shared."""
 
+_NEVER_GARBAGE = (Reason.THREAD, Reason.NATIVE_THREAD, Reason.GEVENT_HUB)
+
 START_EACH = "start it in each worker"
 CLOSE_OR_OPEN = "close it in a function under @pasture.before_fork, or open it in each worker"
 """Hints for what is of no known library."""
@@ -50,14 +52,14 @@ def survey() -> tuple[Hazard, ...]:
 def survey_without_garbage(
     look: Callable[[], Sequence[Hazard]] | None = None,
 ) -> tuple[Hazard, ...]:
-    """Hazards that are left after a collection, which is run only if there are any.
+    """Hazards that are left after a collection, which is run only if it can make a difference.
 
     The connections of a thread that has ended are garbage: Django's are cycles, which stay open
-    until a collection. `look` stands for `survey`.
+    until a collection. A thread that runs is none. `look` stands for `survey`.
     """
     look = look or survey
     found = look()
-    if found:
+    if any(hazard.kind not in _NEVER_GARBAGE for hazard in found):
         gc.collect()
         found = look()
     return tuple(found)

@@ -28,8 +28,13 @@ def _end_thread(problems: list[str]) -> int:
     # Of another package's making, or a greenlet under gevent's patches, it is left alone.
     if type(executor) is not ThreadPoolExecutor:
         return 0
+    if not executor._threads:
+        return 0
     running = {thread.ident for thread in executor._threads} & sys._current_frames().keys()
-    if not running or not _waits(executor):
+    if not running:  # it was this process's parent's
+        owner.single_thread_executor = ThreadPoolExecutor(max_workers=1)
+        return 0
+    if not _waits(executor):
         return 0
     owner.single_thread_executor = ThreadPoolExecutor(max_workers=1)
     executor.shutdown(wait=True)
@@ -41,7 +46,10 @@ def _end_thread(problems: list[str]) -> int:
 
 def _waits(executor: ThreadPoolExecutor) -> bool:
     """Whether it has no work, and no transaction, whose connection it would lose."""
-    asked = executor.submit(_close_connections)
+    try:
+        asked = executor.submit(_close_connections)
+    except RuntimeError:  # it has been shut down
+        return True
     try:
         return asked.result(timeout=_IDLE_S)
     except Exception:  # it works, or its connections cannot be asked

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,10 +66,14 @@ def _saying(server: str, serve: Any) -> Any:
 
 
 def _say(server: str) -> None:
-    """Not in a forked process, nor in one that has forked some: they are the program's workers."""
+    """Not in a forked process, nor in one that has forked some: they are the program's workers.
+
+    In another thread it serves on the side, metrics for instance.
+    """
     from pasture.servers import sealer  # `pasture run` reads the table above without it
 
     global has_said
-    if not has_said and os.getpid() == _pid and not sealer.has_sealed():
+    is_program = threading.current_thread() is threading.main_thread() and os.getpid() == _pid
+    if is_program and not has_said and not sealer.has_sealed():
         has_said = True
         log.warning("not sealed: %s; %s", sentence(server), INSTEAD[server])

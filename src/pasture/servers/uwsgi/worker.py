@@ -46,9 +46,14 @@ def role_of(uwsgi: Any) -> int | None:
     """The role of this process on the scoreboard; None for one that uWSGI has for itself."""
     if uwsgi.worker_id():
         return layout.PLAIN
-    if uwsgi.mule_id():
+    if _ask(uwsgi, "mule_id"):
         return layout.MULE
-    return layout.SPOOLER if uwsgi.i_am_the_spooler() else None
+    return layout.SPOOLER if _ask(uwsgi, "i_am_the_spooler") else None
+
+
+def _ask(uwsgi: Any, what: str) -> bool:
+    """A build without mules, or without the spooler, has no such function."""
+    return bool(getattr(uwsgi, what, int)())
 
 
 def after_request(uwsgi: Any) -> None:
