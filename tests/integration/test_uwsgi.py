@@ -456,7 +456,9 @@ def test_a_client_whose_thread_no_worker_has_is_found_and_said_to_be_uwsgis_own(
     )
     server.wait_for(lambda: server.log.count("spawned uWSGI worker") == 2, "a start")
     assert "pasture: probe: GET /: hung in Condition.wait" in server.log
-    assert "pasture: without pasture, too, uWSGI loads the application before it forks" in server.log
+    assert (
+        "pasture: without pasture, too, uWSGI loads the application before it forks" in server.log
+    )
     assert "pasture: left out, since the probe of an earlier start failed: GET /" in server.log
     assert server.log.count(SEALED) == 1
 
