@@ -12,7 +12,10 @@ import atexit
 import contextlib
 import threading
 import weakref
+from time import perf_counter
 from typing import Any
+
+_THREADS_END_S = 1.0
 
 
 def forget_the_parents() -> None:
@@ -23,16 +26,22 @@ def forget_the_parents() -> None:
         finalizer.atexit = False
 
 
-def take(*, waits: bool) -> None:
+def take(*, hangs: bool) -> None:
     """Do what a worker does at its end.
 
     Args:
-        waits: for threads that are no daemons; not for those of a probe that hangs.
+        hangs: whether a step hangs, maybe in a thread that never ends: threads have a moment then.
     """
     own: Any = threading
     finalizers: Any = weakref.finalize
-    # Each goes on where the one before has failed.
-    for step in (own._shutdown if waits else None, atexit._run_exitfuncs, finalizers._exitfunc):
-        with contextlib.suppress(BaseException):
-            if step is not None:
-                step()
+    shut_down = _join_some if hangs else own._shutdown
+    for step in (shut_down, atexit._run_exitfuncs, finalizers._exitfunc):
+        with contextlib.suppress(BaseException):  # the next step is taken all the same
+            step()
+
+
+def _join_some() -> None:
+    stop_at_s = perf_counter() + _THREADS_END_S
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join(max(0.0, stop_at_s - perf_counter()))

@@ -119,7 +119,7 @@ class Replay:
         self._done()
         with contextlib.suppress(BaseException):
             self.at_end()
-        own_end.take(waits=not self._hangs)
+        own_end.take(hangs=self._hangs)
 
     def serve(self) -> None:
         """Serve the application in this thread, by its own protocol."""
