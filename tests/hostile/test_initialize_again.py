@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pasture._native import HAS_IMMORTALITY
+
 LIVES = 3
 
 PRELUDE = """
@@ -106,6 +108,7 @@ def test_one_that_is_not_sealed_comes_after_one_that_was_and_before_another(run_
     assert first == third and none == ""
 
 
+@pytest.mark.skipif(not HAS_IMMORTALITY, reason="no walk asks containers")
 def test_a_second_import_into_one_interpreter_forgets_nothing(run_lives):
     again = """
 items = []
