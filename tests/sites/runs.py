@@ -35,7 +35,6 @@ from tests.sites.modes import Mode
 STOP_S = 60.0
 _RELOADED_S = 2.0
 _ASKED_AT_ONCE = 5
-_BROKEN_S = 120.0
 _COMPLAINT = re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b|\w+(Error|Exception)\b(?=:|$)")
 _OWN = "pasture: "
 
@@ -193,7 +192,7 @@ class _Running:
             name: self.site.filled(value, self.offered) for name, value in self.site.broken.items()
         }
         with Group(self._server, log=log, env=env, cwd=self._folder) as server:
-            code = server.exit_code(_BROKEN_S)
+            code = server.exit_code(self.site.start_s)
         self.steps.append(Step("a boot that fails", 0, _end(code)))
 
     def _act(self, round_: int) -> None:
@@ -258,16 +257,16 @@ def _session(site: Site) -> ModuleType:
 
 
 def _rows(data: Path) -> dict[str, int]:
-    """Rows by table of the databases below a folder."""
-    found: dict[str, int] = {}
+    """Rows by table of the databases below a folder. Names that are masked alike count together."""
+    found: Counter[str] = Counter()
     for file in sorted(data.rglob("*")):
         if not file.is_file() or file.is_symlink():
             continue
         with file.open("rb") as start:
             if start.read(15) != b"SQLite format 3":
                 continue
-        found |= _rows_of(file, file.relative_to(data).as_posix())
-    return found
+        found.update(_rows_of(file, mask(file.relative_to(data).as_posix())))
+    return dict(found)
 
 
 def _rows_of(file: Path, name: str) -> dict[str, int]:

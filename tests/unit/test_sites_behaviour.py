@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,7 @@ from tests.sites.browser import Step, _Forms, mask
 from tests.sites.catalog import Site, load_sites, load_versions
 from tests.sites.comparison import Plain, compare
 from tests.sites.modes import MODES, Mode
-from tests.sites.runs import Run, _end
+from tests.sites.runs import Run, _end, _rows
 
 RUN = Run(steps=(Step("GET /", 200, "a"), Step("GET /b", 200, "b")), rows={"t": 3}, exit_code=0)
 
@@ -111,3 +114,14 @@ def test_a_site_without_generations_has_no_run_that_reforks(
 def test_a_boot_that_fails_may_end_with_any_code_but_has_to_fail() -> None:
     assert _end(3) == _end(1) == _end(5)
     assert len({_end(code) for code in (3, 0, None, -9)}) == 4
+
+
+def test_databases_that_differ_by_an_identifier_in_their_names_are_counted_together(
+    tmp_path: Path,
+) -> None:
+    for name in ("11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"):
+        with closing(sqlite3.connect(tmp_path / f"{name}.db")) as database:
+            database.execute("CREATE TABLE t (a)")
+            database.execute("INSERT INTO t VALUES (1)")
+            database.commit()
+    assert _rows(tmp_path) == {"U.db:t": 2}
