@@ -94,12 +94,12 @@ def test_a_kernel_that_jupyter_starts_comes_out_of_an_image(own_images: Images) 
 
 @pytest.mark.skipif(not RAY.exists(), reason=NEEDED)
 def test_a_worker_of_ray_comes_out_of_an_image(own_images: Images) -> None:
-    own_images.environ |= {"PYTHONPATH": f"{RAY}:{PACKAGES}", "RAY_AUTH_MODE": "disabled"}
+    own_images.environ["PYTHONPATH"] = f"{RAY}:{PACKAGES}"
     own_images.built("--preload", "numpy,pandas")
     with TemporaryDirectory(prefix="ray-") as short:  # it makes sockets far below
         done = subprocess.run(
             [sys.executable, EXAMPLES / "ray_workers.py"],
-            env={**own_images.variables, "RAY_TMPDIR": short},
+            env={**own_images.variables, "RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": short},
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     assert "pandas was loaded before, the sum is 6" in done.stdout, done.stdout + done.stderr
