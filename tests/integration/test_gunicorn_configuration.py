@@ -89,11 +89,13 @@ def test_an_application_that_cannot_be_imported_is_reported_with_its_own_exit_co
     assert reported in server.log
 
 
-def test_a_worker_that_cannot_start_ends_the_server_with_gunicorns_own_status(serve):
-    conf = "def post_worker_init(worker):\n    raise OSError('no such luck')"
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_worker_that_cannot_start_ends_the_server_with_gunicorns_own_status(serve, asked):
+    conf = f"preload_app = {asked}\ndef post_worker_init(worker):\n    raise OSError('no luck')"
     server = serve(conf=conf, ready=False, workers=1)
     assert server.wait_for_end() == 3
     assert "Worker failed to boot" in server.log
+    assert ("was loaded before the fork, as by gunicorn's --preload" in server.log) is not asked
 
 
 @pytest.mark.parametrize("plain", [False, True], ids=["pasture-run", "plain-gunicorn"])

@@ -149,7 +149,19 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
                 self._forget_reaped()
                 if not self._is_halting:
                     self._is_halting = True
+                    self._say_what_differs()
                     raise
+
+    def _say_what_differs(self) -> None:
+        """No worker could start: the user has not asked for a preload, and may not know of it."""
+        counted = recorder.snapshot()
+        has_served = counted is not None and counted.total.requests > 0
+        if not (has_served or self.cfg.preload_app or self.cfg.reload):
+            self.log.error(
+                "pasture: the application was loaded before the fork, as by gunicorn's --preload; "
+                "if it starts without both, what it starts at its import is for workers: move it "
+                "to post_fork, or leave pasture out"
+            )
 
     def _reap_all(self) -> None:
         super().reap_workers()
