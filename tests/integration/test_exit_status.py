@@ -185,15 +185,17 @@ def test_it_does_not_matter_how_the_program_was_started(launch, tmp_path):
     assert sealed == plain
 
 
-def test_finalization_is_left_out_in_the_child_and_kept_in_the_parent():
-    program = """
-import os, sys, pasture
+@pytest.mark.parametrize("before", ["", "atexit._run_exitfuncs()"], ids=["sealed", "run by hand"])
+def test_finalization_is_left_out_in_the_child_and_kept_in_the_parent(before):
+    program = f"""
+import atexit, os, sys, pasture
 
 class Witness:
     def __del__(self, write=os.write, getpid=os.getpid):
         write(1, b"finalized %d\\n" % getpid())
 
 pasture.seal()
+{before}
 sys.witness = Witness()
 child = os.fork()
 if child:
