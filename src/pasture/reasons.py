@@ -48,6 +48,9 @@ class Reason(StrEnum):
     """It survives, and is the same in all children."""
 
 
+BREAKS = "does not survive a fork"
+
+
 @dataclass(frozen=True, slots=True)
 class Hazard:
     """One thing that breaks in forked children."""
@@ -56,7 +59,12 @@ class Hazard:
     hint: str  # what to do about it
     kind: Reason = Reason.LIBRARY  # which sort of thing it is
     owner: str = ""  # the package whose thread it is; "" where that is not known
-    fate: str = "does not survive a fork"
+    fate: str = BREAKS
+
+    @property
+    def survives(self) -> bool:
+        """Whether it breaks nothing, and is as without pasture."""
+        return self.kind is Reason.GENERATOR
 
     def __str__(self) -> str:
         return f"{self.what} {self.fate}: {self.hint}"

@@ -261,6 +261,14 @@ def test_threads_of_native_code_do_not_keep_a_seal_from_its_steps() -> None:
     assert obstacles(replace(HEALTHY, threads=(native,))) == set()
 
 
+def test_a_generator_that_all_workers_share_is_named_and_no_obstacle() -> None:
+    hazard = Hazard("numpy's generator", "seed it", Reason.GENERATOR, fate="is the same in all")
+    seal = replace(SEALED, hazards=(hazard,))
+    assert obstacles(replace(HEALTHY, seal=seal)) == set()
+    said = [one.what for one in diagnose(replace(HEALTHY, seal=seal)) if one.check == "hazards"]
+    assert said == ["numpy's generator is the same in all: seed it"]
+
+
 def test_hazards_that_the_seal_has_found_come_first() -> None:
     seen = replace(SEALED, hazards=(Hazard("the task refresh()", "start it in each worker"),))
     first = diagnose(replace(HEALTHY, seal=seen, huge_pages="[always] madvise never"))[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pasture.proc.packages import read_text
-from pasture.reasons import Hazard, Reason
+from pasture.reasons import BREAKS, Hazard, Reason
 from pasture.scoreboard.layout import Snapshot
 from pasture.sealing.policy import POLICIES
 from pasture.servers.settings import SETTINGS
@@ -99,6 +99,7 @@ def _with_report(seen: SealSeen, text: str) -> SealSeen:
                     printable(str(one["what"])),
                     printable(str(one["hint"])),
                     _code(one, "kind") or Reason.LIBRARY,
+                    fate=printable(str(one.get("fate", BREAKS))),
                 )
                 for one in document.get("hazards", ())[:_MAX_HAZARDS]
             ),

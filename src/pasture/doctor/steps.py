@@ -24,6 +24,9 @@ _SAID_ELSEWHERE = (Reason.THREAD_RUNS, Reason.VERSION)
 def hazards(seen: Evidence) -> Iterator[Finding]:
     """Things that workers have inherited and cannot use, as the seal has found them."""
     for hazard in seen.seal.hazards if seen.seal is not None else ():
+        if hazard.survives:
+            yield Finding("hazards", False, str(hazard))
+            continue
         yield Finding(
             "hazards",
             True,

@@ -132,7 +132,7 @@ def _settle_numpy() -> Iterator[Hazard]:
     global _of_numpy
     _of_numpy = numpy_generators.find(_observer.entropy, _of_numpy)
     if _of_numpy.is_seeded and _observer.has_loaded_numpy:
-        yield _seeded("numpy", "numpy.random.seed()")
+        yield _seeded("numpy", "numpy.random.seed")
 
 
 def _settle_torch() -> Iterator[Hazard]:
@@ -140,11 +140,11 @@ def _settle_torch() -> Iterator[Hazard]:
     noted = _observer.torch_seed
     _is_torch_renewed = noted is not None and noted == seed_of_torch()
     if noted is not None and not _is_torch_renewed:
-        yield _seeded("torch", "torch.seed()")
+        yield _seeded("torch", "torch.seed")
 
 
 def _seeded(library: str, call: str) -> Hazard:
-    hint = f"as without pasture; if not meant, {call} under os.register_at_fork(after_in_child=...)"
+    hint = f"as without pasture; if not meant, os.register_at_fork(after_in_child={call})"
     return Hazard(
         f"{library}'s generator, which the program has seeded,",
         hint,

@@ -182,7 +182,7 @@ class Sealer:
         self._is_probing = True
         try:
             step = proving.Proving(self._settings, play, self._begin_anew, self._log, reaped).prove(
-                noted, self.report.hazards
+                noted, [one for one in self.report.hazards if not one.survives]
             )
         finally:
             self._is_probing = False
