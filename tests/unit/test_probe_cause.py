@@ -1,6 +1,8 @@
 """The words for what went wrong in a probe, and where."""
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -100,3 +102,52 @@ def test_the_main_threads_stack_is_read_from_a_dump() -> None:
         '  File "/srv/app.py", line ??? in <module>\n'
     )
     assert cause.of_dump(dump) == (Place("/srv/app.py", 0, "<module>"), APP)
+
+
+PARTS = """
+import os, signal, threading, time
+from concurrent.futures import Future, ThreadPoolExecutor
+from pasture.probe import cause
+
+def look(number, frame):
+    print(cause.waits_for_ever(frame), flush=True)
+    os._exit(0)
+
+def works():
+    while True:
+        pass
+
+def other(target, *arguments):
+    threading.Thread(target=target, args=arguments, daemon=True).start()
+
+signal.signal(signal.SIGALRM, look)
+signal.setitimer(signal.ITIMER_REAL, 0.3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "program"),
+    [
+        (True, "Future().result()"),
+        (True, "ThreadPoolExecutor(1).submit(Future().result).result()"),
+        (True, "ThreadPoolExecutor(1).submit(int).result(); Future().result()"),
+        (True, "other(threading.Event().wait); threading.Event().wait()"),
+        (False, "Future().result(60)"),
+        (False, "other(time.sleep, 60); Future().result()"),
+        (False, "other(works); Future().result()"),
+        (False, "time.sleep(60)"),
+        (False, "os.read(os.pipe()[0], 1)"),
+        (False, "works()"),
+    ],
+)
+def test_a_process_waits_for_ever_where_each_thread_waits_for_another(
+    waits: bool, program: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"{PARTS}{program}"],
+        stdout=subprocess.PIPE,
+        timeout=60,
+        check=False,
+        text=True,
+    )
+    assert done.stdout == f"{waits}\n"

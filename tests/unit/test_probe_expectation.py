@@ -91,3 +91,12 @@ def test_without_a_reference_a_servers_error_alone_is_a_difference() -> None:
     unknown = Expectation(HOME)
     assert unknown.differs(404, ["1 tag"]) is None
     assert unknown.differs(503, ["1 tag"]) == "answers 503"
+
+
+@pytest.mark.parametrize("status", [200, 302, 404, 500])
+def test_of_a_request_without_a_reference_an_error_alone_is_said_and_is_not_sure(
+    status: int,
+) -> None:
+    alone = Expectation(HOME, has_reference=False)
+    assert alone.differs(status, ["1 tag"]) == ("answers 500" if status == 500 else None)
+    assert not alone.is_sure(status, ["1 tag"], has_raised=True)
