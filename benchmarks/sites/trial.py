@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ def _try(
     if (site.data / "headers.txt").exists():
         words += ["--headers-file", site.data / "headers.txt"]
     words += ["--json", report, "--log-dir", site.data / "logs", "--chdir", site.data / site.chdir]
-    words += ["--server-timeout", BOOT_S, "--load-python", sys.executable]
+    words += ["--server-timeout", BOOT_S]
     known = variables(site)
     for name in ("PYTHONPATH", *site.env):
         words += ["--env", f"{name}={known[name]}"]

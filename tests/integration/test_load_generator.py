@@ -1,9 +1,10 @@
-"""The loads of a trial, by a Locust of the test's own that does what the file `way` says."""
+"""Loads of a locustfile, by a Locust of the test's own that does what the file `way` says."""
 
 import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
@@ -17,7 +18,7 @@ from pasture.trial.server import RunFiles
 pytestmark = pytest.mark.once
 
 TIMEOUT_S = 60
-PLAN = TrialPlan(app="a:b")
+PLAN = TrialPlan(app="a:b", locustfile=Path("mine.py"))
 LOCUST = """
 import json, os, subprocess, sys, time
 open("imported", "a").write("once ")
@@ -50,7 +51,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def generator(folder):
-    with LoadGenerator(PLAN, Equipment((sys.executable,))) as generator:
+    with LoadGenerator(PLAN, Equipment(locust=sys.executable)) as generator:
         yield generator
 
 
@@ -80,7 +81,7 @@ def test_locust_is_imported_once_for_loads_that_have_each_their_log_and_result(g
         load, files = start(generator, folder, name, f"of {name}")
         with load as has_ended:
             wait_until(has_ended)
-        assert read_result(PLAN, Equipment(("x",)), files).figures.requests == 1
+        assert read_result(PLAN, Equipment(locust="x"), files).figures.requests == 1
         assert files.log.read_text() == f"of {name} --headless --only-summary\n"
     assert (folder / "imported").read_text() == "once "
 
@@ -140,7 +141,7 @@ def test_an_interpreter_without_locust_is_named(generator, folder):
     with load as has_ended:
         wait_until(has_ended)
     with pytest.raises(MissingExtra, match="has no Locust"):
-        read_result(PLAN, Equipment(("x",)), files)
+        read_result(PLAN, Equipment(locust="x"), files)
 
 
 def test_a_signal_to_the_load_alone_is_its_own(generator, folder):

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from importlib.metadata import requires
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pasture.display.progress import Finished, Started
 from pasture.errors import MissingExtra, UsageError
 from pasture.trial import equipment
 from pasture.trial.plan import TrialPlan
-from pasture.trial.tools import LOAD, PAGE, SERVERS, Tools, find_or_make
+from pasture.trial.tools import PAGE, SERVERS, Tools, find_or_make
 
 pytestmark = [pytest.mark.integration, pytest.mark.once, pytest.mark.timeout(120)]
 
@@ -212,26 +213,28 @@ def test_an_environment_of_another_user_is_not_run(cache):
 
 
 def test_the_extra_names_the_same_packages():
-    mine = {words for tools in (LOAD, PAGE, *SERVERS.values()) for words in tools.requirements}
+    mine = {words for tools in (PAGE, *SERVERS.values()) for words in tools.requirements}
     lines = [line.partition(";") for line in requires("pasture")]
     extra = {words.strip() for words, _, marker in lines if "trial" in marker}
 
     assert mine == extra
 
 
-def test_a_locust_of_the_applications_own_is_taken_if_it_is_new_enough(monkeypatch):
+def test_a_locustfile_needs_a_locust_that_is_new_enough_and_none_is_installed(monkeypatch):
     plan = TrialPlan(app="json:app", locustfile=Path(__file__))
-    monkeypatch.setattr(equipment.tools, "find_or_make", lambda tools, *_: Made(tools.name))
+    monkeypatch.setattr(equipment.tools, "find_or_make", fail)
 
     monkeypatch.setattr(equipment, "version", lambda name: "2.32.1")
-    assert equipment.find_equipment(plan, ignore, ignore).locust[0] == sys.executable
+    assert equipment.find_equipment(plan, ignore, ignore).locust == sys.executable
+    assert equipment.find_equipment(TrialPlan(app="json:app"), ignore, ignore).locust is None
 
-    monkeypatch.setattr(equipment, "version", lambda name: "1.9")
-    found = equipment.find_equipment(plan, ignore, ignore)
-    assert found.locust[0] == "/made/load/python" and found.isolated
-    # A locustfile may import packages of the application, and has its own standard library.
-    assert str(Path(pytest.__file__).parent.parent) in found.behind
-    assert str(Path(os.__file__).parent) not in found.behind
+    for old in ("1.9", None):
+        monkeypatch.setattr(equipment, "version", lambda name, old=old: old or missing(name))
+        with pytest.raises(MissingExtra, match=r"needs Locust 2\.32 or newer") as raised:
+            equipment.find_equipment(plan, ignore, ignore)
+        assert "--load-python" in raised.value.hint and "pip install" in raised.value.hint
+        named = replace(plan, load_python="/mine/python")
+        assert equipment.find_equipment(named, ignore, ignore).locust == "/mine/python"
 
 
 def test_a_gunicorn_that_the_application_lacks_is_found_apart(monkeypatch):
@@ -247,6 +250,14 @@ def test_a_gunicorn_that_the_application_lacks_is_found_apart(monkeypatch):
 
 def ignore(*_):
     return None
+
+
+def fail(*_):
+    raise AssertionError("something is installed")
+
+
+def missing(name):
+    raise PackageNotFoundError(name)
 
 
 class Made:

@@ -68,7 +68,7 @@ class Stage:
 
 @pytest.fixture(autouse=True)
 def equipment_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Equipment(("locust",))
+    found = Equipment()
     monkeypatch.setattr("pasture.trial.trial.find_equipment", lambda *_: found)
 
 

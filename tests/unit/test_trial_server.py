@@ -24,7 +24,7 @@ PLAN = TrialPlan(
     headers=(("Cookie", "a=b"),),
 )
 
-LOCUST = Equipment(("/opt/load/bin/python",))
+LOCUST = Equipment(locust="/opt/load/bin/python")
 
 
 @pytest.fixture
@@ -155,14 +155,24 @@ def test_a_report_is_read_if_it_is_one(files: RunFiles, text: str, report: objec
     assert server.read_report(files) == report
 
 
-def test_a_locustfile_stands_in_for_the_walk_and_keeps_the_plugin(tmp_path: Path) -> None:
+def test_a_locustfile_is_loaded_with_the_plugin(files: RunFiles, tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
 
-    walk = load.load_arguments(PLAN, 1)
-    own = load.load_arguments(TrialPlan(app="a", locustfile=mine), 1)
+    words = load.locust_settings(TrialPlan(app="a", locustfile=mine), 7, 1, files)["arguments"]
 
-    assert walk[walk.index("--locustfile") + 1].endswith("locust_plugin.py," + str(load._USER))
-    assert own[own.index("--locustfile") + 1].endswith(f"locust_plugin.py,{mine}")
+    assert words[words.index("--locustfile") + 1].endswith(f"locust_plugin.py,{mine}")
+
+
+def test_a_list_is_sent_with_all_headers_that_were_named(files: RunFiles) -> None:
+    plan = replace(PLAN, headers=(("Cookie", "a=b"), ("Cookie", "c=d")), concurrency=9)
+
+    settings = load.loop_settings(plan, 7, 8123, files)
+
+    assert (settings["requests"], settings["users"]) == (7, 9)
+    assert settings["address"] == ["127.0.0.1", 8123]
+    ((method, path, headers),) = settings["walk"]
+    assert (method, path) == ("GET", "/")
+    assert headers[-2:] == (("Cookie", "a=b"), ("Cookie", "c=d"))
 
 
 @pytest.fixture

@@ -129,11 +129,13 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     help="Header of each request; repeat for more.",
 )
 @click.option("--headers-file", type=_FILE, help="File with one 'Name: value' a line.")
-@click.option("--locustfile", type=_FILE, help="Load of your own, in place of the URLs.")
+@click.option(
+    "--locustfile", type=_FILE, help="Load of your own, in place of the URLs; sent by your Locust."
+)
 @click.option(
     "--load-python",
     metavar="PATH",
-    help="Interpreter that has Locust.  [default: an environment of pasture's own]",
+    help="Interpreter that has Locust, for --locustfile.  [default: the application's]",
 )
 @click.option(
     "--warm",

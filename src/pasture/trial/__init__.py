@@ -10,8 +10,9 @@ load generators run as processes of their own, and none outlives the call. Layou
     trial                   which policy when, and what the answers say
     run                     one policy: boot, load, samples, shutdown
     server, load            the processes at the edge
+    client                  the programs that send a load, in processes of their own
     servers                 what is known of each server that a trial can boot
-    equipment, tools        what a trial runs with, and environments of pasture's own for it
+    equipment, tools        what a trial runs with, and environments of pasture's own for some of it
     cache                   the folder of what outlives a trial: tools, and runs to go on with
     measurement, responses, notes
                             pure functions over what came back

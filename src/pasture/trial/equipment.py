@@ -1,14 +1,13 @@
-"""Load generator and server program of a trial, besides the application.
+"""Server program and load generator of a trial, besides the application.
 
-Owns which of several is taken. The application's own packages come first; what it lacks comes from
-environments of pasture's own (`tools`).
+Owns which of several is taken. The application's own packages come first. A server that it lacks
+comes from an environment of pasture's own (`tools`). A locustfile needs Locust of the user's.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import sysconfig
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -20,26 +19,25 @@ from pasture.trial import tools
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import Pause, features_of, require_module
 
+LOCUST_HINT = (
+    "pip install 'locust>=2.32' into the application's environment, or name an interpreter that "
+    "has it with --load-python; a list of URLs (--url) needs neither"
+)
 _MIN_LOCUST = (2, 32)
 
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """Load generator and server program of a trial."""
+    """Server program and load generator of a trial."""
 
-    locust: tuple[str, ...]  # the interpreter that has the load generator, with its options
-    # Folders where a locustfile finds more modules, after the load generator's own.
-    behind: tuple[str, ...] = ()
-    # The load generator has an environment of its own, and so takes none of the variables of ours
-    # that are for an interpreter.
-    isolated: bool = False
     # Folder of a server that the application's environment lacks; None if it has one.
     server: Path | None = None
     features: frozenset[str] = frozenset()  # what this server has, see `ServerFacts.features`
+    locust: str | None = None  # the interpreter that has it; None without a locustfile
 
 
 def find_equipment(plan: TrialPlan, emit: OnEvent, pause: Pause) -> Equipment:
-    """Find what a plan needs; install what the application's environment does not have, apart.
+    """Find what a plan needs; install a server that the application's environment lacks, apart.
 
     Raises:
         AppImportFailed: something is to be installed, and the application is not there.
@@ -47,17 +45,24 @@ def find_equipment(plan: TrialPlan, emit: OnEvent, pause: Pause) -> Equipment:
         UsageError: there is no place to keep it.
         KeyboardInterrupt: `pause` raised it.
     """
-    has_load = plan.load_python is not None or _has_new_locust()
-    if not has_load or not _has_server(plan):
+    locust = _find_locust(plan)
+    server = None
+    if not _has_server(plan):
         require_module(plan)  # nothing is installed for an application that is not there
-    server = None if _has_server(plan) else _server_apart(plan, emit, pause)
-    features = features_of(plan, server)
-    if has_load:
-        python = plan.load_python or sys.executable
-        return Equipment((python,), (), False, server, features)
-    made = tools.find_or_make(tools.LOAD, emit, pause)
-    # Nothing in the working directory takes the place of a module that Locust needs.
-    return Equipment((made.python, "-P"), _own_path(), True, server, features)
+        server = _server_apart(plan, emit, pause)
+    return Equipment(server, features_of(plan, server), locust)
+
+
+def _find_locust(plan: TrialPlan) -> str | None:
+    if plan.locustfile is None:
+        return None
+    if plan.load_python is None and not _has_new_locust():
+        least = ".".join(map(str, _MIN_LOCUST))
+        raise MissingExtra(
+            f"a locustfile needs Locust {least} or newer, which {sys.executable} has not",
+            hint=LOCUST_HINT,
+        )
+    return plan.load_python or sys.executable
 
 
 def _has_server(plan: TrialPlan) -> bool:
@@ -82,17 +87,9 @@ def bring_page_packages(emit: OnEvent, pause: Pause) -> None:
 
 
 def _has_new_locust() -> bool:
-    """Whether this interpreter has a Locust that will do: the extra `trial` is installed."""
-    if not tools.LOAD.are_here:
-        return False
+    """Whether this interpreter has a Locust that will do. No import, since gevent patches."""
     try:
         found = re.match(r"(\d+)\.(\d+)", version("locust"))
     except PackageNotFoundError:
         return False
     return found is not None and tuple(map(int, found.groups())) >= _MIN_LOCUST
-
-
-def _own_path() -> tuple[str, ...]:
-    paths = sysconfig.get_paths()
-    library = {paths["stdlib"], paths["platstdlib"], str(Path(paths["platstdlib"], "lib-dynload"))}
-    return tuple(p for p in sys.path if p and p not in library and not p.endswith(".zip"))

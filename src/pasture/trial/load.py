@@ -1,13 +1,14 @@
-"""The load generator: Locust in processes of its own, and the files exchanged with them.
+"""The load of a run: a process of its own that sends it, and the files exchanged with that.
 
-Owns Locust's command line and the files of `locust_starter` and `locust_plugin`. gevent patches
-what it finds, so it must never be imported into this process.
+A list of URLs is sent by `client.closed_loop`, a locustfile by the user's Locust with
+`client.locust_plugin`. gevent patches what it finds, so this process must never import it.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from typing import Any, Self
 from pasture.errors import MissingExtra, UsageError
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import Group, environment, last_exception, tail
-from pasture.trial.equipment import Equipment
+from pasture.trial.equipment import LOCUST_HINT, Equipment
 from pasture.trial.measurement import LoadFigures, load_figures
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers
@@ -25,10 +26,12 @@ from pasture.trial.server import RunFiles, headers_of
 from pasture.trust import private_files
 from pasture.warmup import skeleton
 
-_HERE = Path(__file__).parent
-_PLUGIN = _HERE / "locust_plugin.py"
-_STARTER = _HERE / "locust_starter.py"
-_USER = _HERE / "locust_user.py"
+_CLIENT = Path(__file__).parent / "client"
+_LOOP = _CLIENT / "closed_loop.py"
+_PLUGIN = _CLIENT / "locust_plugin.py"
+_STARTER = _CLIENT / "locust_starter.py"
+
+HasEnded = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +49,41 @@ class Progress:
     answered: int  # those among them that had an answer
 
 
-def load_arguments(plan: TrialPlan, port: int) -> list[str]:
-    """The arguments of Locust; a user's locustfile stands in for our own user class."""
-    user = _USER if plan.locustfile is None else plan.locustfile.resolve()
-    return [
-        "--headless", "--only-summary",
-        "--locustfile", f"{_PLUGIN},{user}", "--host", f"http://{LOOPBACK}:{port}",
-        "--users", str(plan.users), "--spawn-rate", str(plan.users),
-        "--exit-code-on-error", "0", "--loglevel", "WARNING",
-    ]  # fmt: skip
+def loop_settings(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> dict[str, Any]:
+    """The settings of the closed loop."""
+    return {
+        **_settings(plan, requests, files),
+        "address": [LOOPBACK, port],
+        "users": plan.users,
+        "walk": [[r.method, r.path, headers_of(r, plan)] for r in plan.urls],
+    }
+
+
+def locust_settings(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> dict[str, Any]:
+    """The settings of Locust's starter and plug-in."""
+    assert plan.locustfile is not None
+    return {
+        **_settings(plan, requests, files),
+        "arguments": [
+            "--headless", "--only-summary",
+            "--locustfile", f"{_PLUGIN},{plan.locustfile.resolve()}",
+            "--host", f"http://{LOOPBACK}:{port}",
+            "--users", str(plan.users), "--spawn-rate", str(plan.users),
+            "--exit-code-on-error", "0", "--loglevel", "WARNING",
+        ],
+        "log_file": str(files.log),
+        "ended_file": str(files.load_ended),
+    }  # fmt: skip
+
+
+def _settings(plan: TrialPlan, requests: int, files: RunFiles) -> dict[str, Any]:
+    return {
+        "requests": requests,
+        "progress_file": str(files.progress),
+        "skeleton_file": str(Path(skeleton.__file__).absolute()),
+        "result_file": str(files.load_result),
+        "request_timeout_s": plan.server_timeout_s,
+    }
 
 
 class LoadGenerator:
@@ -72,26 +101,21 @@ class LoadGenerator:
         self._end()
 
     @contextmanager
-    def load(self, requests: int, port: int, files: RunFiles) -> Iterator[Callable[[], bool]]:
+    def load(self, requests: int, port: int, files: RunFiles) -> Iterator[HasEnded]:
         """Send `requests` requests to a port; nothing of it runs any more when the block ends.
 
         Yields:
             A function that says whether the load has ended.
         """
-        plan, equipment = self._plan, self._equipment
-        settings = {
-            "requests": requests,
-            "progress_file": str(files.progress),
-            "skeleton_file": str(Path(skeleton.__file__).absolute()),
-            "result_file": str(files.load_result),
-            "request_timeout_s": plan.server_timeout_s,
-            "behind": list(equipment.behind) if plan.locustfile is not None else [],
-            "walk": [[r.method, r.path, dict(headers_of(r, plan))] for r in plan.urls],
-            "arguments": load_arguments(plan, port),
-            "log_file": str(files.log),
-            "ended_file": str(files.load_ended),
-        }
+        by_loop = self._plan.locustfile is None
+        settings_of = loop_settings if by_loop else locust_settings
+        settings = settings_of(self._plan, requests, port, files)
         private_files.write(files.load_settings, json.dumps(settings))
+        with (_by_loop if by_loop else self._by_locust)(files) as has_ended:
+            yield has_ended
+
+    @contextmanager
+    def _by_locust(self, files: RunFiles) -> Iterator[HasEnded]:
         if self._starter is not None and self._starter.exit_code() is None:
             private_files.create(files.log).close()
         else:
@@ -110,10 +134,9 @@ class LoadGenerator:
         fifo = files.directory / "loads"
         os.mkfifo(fifo, private_files.FILE_MODE)
         self._orders = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)  # it never waits for the other end
-        isolated = self._equipment.isolated
-        without = ("LOCUST_", "PYTHON", "VIRTUAL_ENV") if isolated else ("LOCUST_",)
-        command = [*self._equipment.locust, str(_STARTER), str(fifo)]
-        self._starter = Group(command, log=files.log, env=environment({}, without=without))
+        command = [self._equipment.locust or sys.executable, str(_STARTER), str(fifo)]
+        variables = environment({}, without=("LOCUST_",))
+        self._starter = Group(command, log=files.log, env=variables)
 
     def _end(self) -> None:
         if self._starter is not None:
@@ -122,6 +145,14 @@ class LoadGenerator:
         if self._orders >= 0:
             os.close(self._orders)
             self._orders = -1
+
+
+@contextmanager
+def _by_loop(files: RunFiles) -> Iterator[HasEnded]:
+    """Our own load, which nothing of the application's environment can disturb."""
+    command = [sys.executable, "-I", "-S", str(_LOOP), str(files.load_settings)]
+    with Group(command, log=files.log, env=environment({})) as group:
+        yield lambda: group.exit_code() is not None
 
 
 def read_progress(files: RunFiles) -> Progress | None:
@@ -165,13 +196,10 @@ def _url_answers(found: Mapping[str, Any]) -> UrlAnswers:
 
 def _load_failed(plan: TrialPlan, equipment: Equipment, log: str) -> MissingExtra | UsageError:
     if "No module named locust" in log:
-        return MissingExtra(
-            f"{equipment.locust[0]} has no Locust",
-            hint="leave --load-python out, or pip install locust for that interpreter",
-        )
+        return MissingExtra(f"{equipment.locust} has no Locust", hint=LOCUST_HINT)
     source = plan.locustfile or "the list of URLs"
     reason = last_exception(log)
     return UsageError(
         f"the load from {source} sent no request" + (f": {reason}" if reason else ""),
-        hint="Locust's log ends with\n" + tail(log),
+        hint="the log of the load ends with\n" + tail(log),
     )

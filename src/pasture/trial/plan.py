@@ -59,7 +59,8 @@ class TrialPlan:
     rounds: int = 1  # how often each policy is run; the order turns around after each round
     limit_bytes: int | None = None  # of memory, for which the workers that fit are counted
     server_python: str = sys.executable  # interpreter of the server
-    load_python: str | None = None  # interpreter that has Locust; None finds or makes one
+    # Interpreter that has Locust, for a locustfile; None is ours.
+    load_python: str | None = None
 
     @property
     def users(self) -> int:
@@ -148,6 +149,10 @@ def _check_files(plan: TrialPlan) -> None:
         _check_working_directory()
     if plan.locustfile is not None and not os.access(plan.locustfile, os.R_OK):
         raise UsageError(f"cannot read {plan.locustfile}", hint="check --locustfile")
+    if plan.locustfile is None and plan.load_python is not None:
+        raise UsageError(
+            "--load-python is for a locustfile", hint="add --locustfile, or leave it out"
+        )
     if plan.locustfile is None and not plan.urls:
         raise UsageError("no URL to request", hint="name one with --url")
 

@@ -55,17 +55,10 @@ class Tools:
 
     @property
     def are_here(self) -> bool:
-        """Whether this interpreter has them; found without an import (gevent patches)."""
+        """Whether this interpreter has them; found without an import."""
         return all(find_spec(module) is not None for module in self.modules)
 
 
-LOAD = Tools(
-    "load",
-    "the load generator (Locust)",
-    ("locust>=2.32",),
-    ("locust", "gevent"),
-    instead=", or name an interpreter that has Locust with --load-python",
-)
 SERVERS: Mapping[str, Tools] = {
     "gunicorn": Tools("server", "gunicorn", ("gunicorn>=23",), ("gunicorn",))
 }

@@ -1,7 +1,7 @@
 """site: the curves of the web server on real Django sites, which the studies left open.
 
 Setting, published figures and rules are in `site.toml`. The runs are those of `pasture try`:
-gunicorn, Locust, samples over the requests. The bundled site is the repository's `demo/`; a
+gunicorn, its load, samples over the requests. The bundled site is the repository's `demo/`; a
 Wagtail site is fetched and filled by `wagtail`.
 """
 
