@@ -335,23 +335,6 @@ def test_an_interrupt_while_differences_are_confirmed_keeps_all_runs(make_run: M
     assert any("was not run again" in note for note in result.notes)
 
 
-def test_earlier_runs_are_not_made_again_and_all_are_kept(make_run: MakeRun) -> None:
-    kept: list[list[str]] = []
-    stage = Stage(make_run, lambda job, number: "same")
-    earlier = [make_run("stock", answers={"GET /": UrlAnswers({200: 5}, {"same": 5})})]
-
-    result = attempt_trial(
-        TrialPlan(app="a", policies=("stock", "freeze", "seal")),
-        run_one=stage.run_one,
-        earlier=earlier,
-        keep=lambda runs: kept.append([run.policy for run in runs]),
-    )
-
-    assert [job.policy for job in stage.jobs] == ["freeze", "seal"]
-    assert kept == [["stock", "freeze"], ["stock", "freeze", "seal"]]
-    assert [p.policy for p in result.policies] == ["stock", "freeze", "seal"]
-
-
 def test_requests_that_timed_out_are_noted_as_such_and_are_no_difference(
     make_run: MakeRun,
 ) -> None:

@@ -1,14 +1,12 @@
 """`pasture try APP`: what each policy would save on this application.
 
 Owns arguments and the end: turns them into a `TrialPlan`, shows progress, prints and writes the
-result, and keeps the runs of a trial that is not whole.
+result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from pasture.display.atomic import require_writable, write_atomically, write_jso
 from pasture.display.progress import OnEvent
 from pasture.display.sections import SectionedCommand
 from pasture.display.terminal import error_terminal, output_terminal
-from pasture.display.units import count, percent
+from pasture.display.units import percent
 from pasture.errors import (
     AnswersDiffer,
     AppDidNotAnswer,
@@ -33,7 +31,7 @@ from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import pausing, stop_on_signals
 from pasture.sealing.policy import POLICIES
 from pasture.sizing import parse_bytes
-from pasture.trial import Run, TrialPlan, TrialResult, attempt_trial, table, tools
+from pasture.trial import TrialPlan, TrialResult, attempt_trial, table, tools
 from pasture.trial.baseline import (
     Baseline,
     Comparison,
@@ -41,7 +39,6 @@ from pasture.trial.baseline import (
     read_baseline,
     require_same_trial,
 )
-from pasture.trial.cache import RunKeeper
 from pasture.trial.document import as_document
 from pasture.trial.equipment import bring_page_packages
 from pasture.trial.html import render_html
@@ -174,11 +171,6 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     metavar="SECONDS",
     help="How long a run may take, until the end of its load.  [default: no limit]",
 )
-@click.option(
-    "--resume",
-    is_flag=True,
-    help="Go on with the runs that an unfinished trial of APP from this folder is missing.",
-)
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write all figures as JSON.")
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with plots.")
 @click.option(
@@ -207,7 +199,7 @@ def command(**options: Any) -> None:
     docs/try.md.
     """
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
-    resume, causes = options.pop("resume"), options.pop("causes")
+    causes = options.pop("causes")
     baseline = _baseline(options.pop("baseline"), options.pop("max_growth"), json_file)
     plan = _plan(**options)
     check_plan(plan)
@@ -217,19 +209,13 @@ def command(**options: Any) -> None:
         require_same_trial(baseline.document, plan, now, describe_machine())
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
-    keeper = _Keeper(plan, resume)
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         if html_file is not None:
             bring_page_packages(display.show, pausing(stop))
         find_causes = _explainer(display.show, pausing(stop)) if causes else None
-        result = attempt_trial(
-            plan, display.show, stop, earlier=keeper.earlier, keep=keeper.keep,
-            find_causes=find_causes,
-        )  # fmt: skip
-    result = replace(result, notes=(*result.notes, *keeper.notes))
+        result = attempt_trial(plan, display.show, stop, find_causes=find_causes)
     comparison = _report(result, json_file, html_file, baseline)
-    keeper.has_reported(result)
-    _fail(result, keeper.hint)
+    _fail(result)
     _fail_if_grown(comparison)
 
 
@@ -309,59 +295,6 @@ def _port(text: str) -> int:
     return int(port)
 
 
-class _Keeper:
-    """Keeps ended runs, as far as there is a place for them: a trial goes on without one.
-
-    Attributes:
-        earlier: runs of an earlier trial.
-        notes: sentences about what is kept.
-    """
-
-    def __init__(self, plan: TrialPlan, resume: bool) -> None:
-        self.earlier: tuple[Run, ...] = ()
-        self._keeper: RunKeeper | None = None
-        self.notes: list[str] = []
-        self._has_runs = resume
-        try:
-            self._keeper = RunKeeper(plan)
-        except UsageError as error:
-            if resume:
-                raise
-            self._give_up(error.message)
-        if self._keeper is not None and resume:
-            kept = self._keeper.load()
-            self.earlier = kept.runs
-            runs = count(len(kept.runs), "run")
-            self.notes.append(f"{runs} of an earlier trial, up to {kept.made:%Y-%m-%d %H:%M}")
-
-    @property
-    def hint(self) -> str:
-        """The remedy for runs that are missing."""
-        if self._keeper is None or not self._has_runs:
-            return ""
-        return "the runs that ended are kept: the same with --resume goes on with the others"
-
-    def keep(self, runs: Sequence[Run]) -> None:
-        """After each run."""
-        if self._keeper is None:
-            return
-        try:
-            self._keeper.save(runs)
-            self._has_runs = True
-        except OSError as error:
-            self._give_up(f"{self._keeper.path}: {error.strerror or error}")
-
-    def has_reported(self, result: TrialResult) -> None:
-        """Forget the runs of a whole trial: until then a failed report does not lose them."""
-        if self._keeper is not None and not result.failures and not result.interrupted:
-            with suppress(OSError):
-                self._keeper.forget()
-
-    def _give_up(self, why: str) -> None:
-        self._keeper = None
-        self.notes.append(f"no run is kept for --resume: {why}")
-
-
 def _baseline(path: Path | None, max_growth: str | None, json_file: Path | None) -> Baseline | None:
     if path is None and max_growth is not None:
         raise UsageError("--max-growth needs something to compare with", hint="--baseline FILE")
@@ -416,17 +349,14 @@ def _fail_if_grown(comparison: Comparison | None) -> None:
         )
 
 
-def _fail(result: TrialResult, hint: str) -> None:
+def _fail(result: TrialResult) -> None:
     """End with an error if not all runs ended, or not with the same answers."""
     if result.interrupted:
-        if hint:
-            error_terminal().print(f"hint: {hint}")
         raise KeyboardInterrupt
     if result.failures:
         failure = result.failures[0]
-        lines = filter(None, (hint, failure.error.hint))
         raise type(failure.error)(
-            f"{failure.policy}: {failure.error.message}", hint="\n".join(lines)
+            f"{failure.policy}: {failure.error.message}", hint=failure.error.hint
         )
     late = [p.policy for p in result.policies if p.timeouts and not result.reference.timeouts]
     if late:

@@ -55,7 +55,6 @@ _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)
 """Errors that have nothing to do with the policy."""
 
 RunOne = Callable[[Job, OnEvent, Pause], Run]
-Keep = Callable[[Sequence[Run]], None]
 Differences = dict[str, tuple[Disagreement, ...]]
 
 
@@ -91,8 +90,6 @@ def attempt_trial(
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
     *,
-    earlier: Sequence[Run] = (),
-    keep: Keep = lambda runs: None,
     find_causes: FindCauses | None = None,
 ) -> TrialResult:
     """Run a trial as far as it goes: what a run has measured is not lost to a later one.
@@ -102,8 +99,6 @@ def attempt_trial(
 
     Args:
         on_event, stop: as for `run_trial`.
-        earlier: runs of an earlier trial of the same plan, which are not made again.
-        keep: called with all runs that have ended, after each.
         find_causes: takes the pid of a master after the load; private bytes of a worker by cause.
 
     Raises:
@@ -120,10 +115,7 @@ def attempt_trial(
         guarded(directory),
         LoadGenerator(plan, equipment) as generator,
     ):
-        trial = _Trial(
-            plan, equipment, generator, on_event, pause, run_one, directory, keep, find_causes
-        )
-        trial.runs.extend(earlier)
+        trial = _Trial(plan, equipment, generator, on_event, pause, run_one, directory, find_causes)
         trial.run_all()
         expected, differing = trial.compare()
     runs = sorted(trial.runs, key=lambda run: run.round)
@@ -155,7 +147,6 @@ class _Trial:
     pause: Pause
     run_one: RunOne
     directory: Path
-    keep: Keep
     find_causes: FindCauses | None
     runs: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -171,11 +162,10 @@ class _Trial:
         return next(policy for policy in named if policy in there)
 
     def run_all(self) -> None:
-        """Make the runs that are missing. PastureError if none ended."""
+        """Make all runs. PastureError if none ended."""
         order = schedule(self.plan)
-        there = {(run.round, run.policy) for run in self.runs}
         for number, (round_, policy) in enumerate(order, start=1):
-            if (round_, policy) in there or any(f.policy == policy for f in self.failures):
+            if any(f.policy == policy for f in self.failures):
                 continue
             self.emit(Started(policy, self.plan.requests, f"run {number} of {len(order)}"))
             if not self._run(policy, round_):
@@ -200,7 +190,6 @@ class _Trial:
             self.emit(Finished(policy, f"failed: {failure.message}"))
             return True
         self.runs.append(run)
-        self.keep(self.runs)
         self.emit(Finished(policy, private_a_worker(run.private_bytes_median)))
         return True
 
