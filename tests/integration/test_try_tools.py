@@ -16,7 +16,7 @@ import pytest
 
 from pasture.display.progress import Finished, Started
 from pasture.errors import MissingExtra, UsageError
-from pasture.trial import equipment
+from pasture.trial import equipment, tools
 from pasture.trial.plan import TrialPlan
 from pasture.trial.tools import PAGE, SERVERS, Tools, find_or_make
 
@@ -36,7 +36,7 @@ echo "height = 7" >"$(echo "$folder"/lib/python3.*/site-packages)/grass.py"
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """The folder of environments; uv is the program above, and there is no other installer."""
+    """The folder of environments; uv is the program above."""
     program = tmp_path / "bin" / "uv"
     program.parent.mkdir()
     program.write_text(UV)
@@ -49,10 +49,6 @@ def cache(tmp_path, monkeypatch):
         "UV_FAILS": "",
     }.items():
         monkeypatch.setenv(name, value)
-    from pasture.trial import tools
-
-    ways = tools._ways
-    monkeypatch.setattr(tools, "_ways", lambda wanted: list(ways(wanted))[:1])
     return tmp_path / "cache" / "pasture" / "trial"
 
 
@@ -82,7 +78,8 @@ def test_an_environment_is_made_once_and_outside_of_any_project(cache, tmp_path,
     assert made == again and height(made) == "7"
     assert [line.split()[0] for line in calls(tmp_path)] == ["venv", "pip"]
     assert not any("project" in line for line in calls(tmp_path))
-    assert len([event for event in events if isinstance(event, Started)]) == 1
+    (said,) = [event for event in events if isinstance(event, Started)]
+    assert said.text == f"installing grass with uv, once, into {made.folder}"
     assert [path.name for path in cache.iterdir()] == [made.folder.name]
     assert (made.packages / "grass.py").is_file()
 
@@ -191,6 +188,32 @@ def test_without_a_network_the_error_says_what_to_do(cache, monkeypatch):
     assert list(cache.iterdir()) == []
 
 
+def test_pip_installs_where_there_is_no_uv(cache, tmp_path, monkeypatch):
+    (tmp_path / "bin" / "uv").unlink()
+    pip = tmp_path / "bin" / "pip"
+    pip.write_text(UV.replace("$5", "$2"))  # pip --python PYTHON install ...
+    pip.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{pip.parent}:/usr/bin:/bin")
+    monkeypatch.setattr(tools, "find_spec", lambda name: None)
+    events = []
+
+    assert height(make(emit=events.append)) == "7"
+
+    assert "installing grass with pip, once" in events[0].text
+    assert [line.split()[0] for line in calls(tmp_path)] == ["--python"]
+
+
+def test_without_an_installer_the_error_says_what_to_do(cache, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    monkeypatch.setattr(tools, "find_spec", lambda name: None)
+
+    with pytest.raises(MissingExtra, match="neither uv nor pip") as raised:
+        make()
+
+    assert "put uv on the PATH" in raised.value.hint and "bring your own" in raised.value.hint
+    assert not cache.exists() or list(cache.iterdir()) == []
+
+
 def test_a_broken_one_that_cannot_be_made_anew_stays(cache, monkeypatch):
     made = make()
     (made.packages / "grass.py").unlink()
@@ -212,7 +235,7 @@ def test_an_environment_of_another_user_is_not_run(cache):
 
 
 def test_the_extra_names_the_same_packages():
-    mine = {words for tools in (PAGE, *SERVERS.values()) for words in tools.requirements}
+    mine = {words for one in (PAGE, *SERVERS.values()) for words in one.requirements}
     lines = [line.partition(";") for line in requires("pasture")]
     extra = {words.strip() for words, _, marker in lines if "trial" in marker}
 

@@ -15,14 +15,13 @@ import shutil
 import sys
 import sysconfig
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from pasture.display.progress import Finished, Moved, OnEvent, Started
+from pasture.display.progress import Finished, OnEvent, Started
 from pasture.errors import MissingExtra, ServerFailed
 from pasture.launch.session import Group, environment, guarded, tail
 from pasture.trial.cache import HINT, cache_folder, refused
@@ -40,8 +39,6 @@ _SAID_LINES = 6
 _NOT_IMPORTABLE = "what it installed cannot be imported"
 _NOT_FOR_INSTALLERS = ("PYTHON", "VIRTUAL_ENV", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT")
 
-MakeCommands = Callable[[Path], list[list[str]]]
-
 
 @dataclass(frozen=True, slots=True)
 class Tools:
@@ -49,9 +46,10 @@ class Tools:
 
     name: str  # of the environment
     what: str  # is installed, for a person
-    requirements: tuple[str, ...]  # as pip takes them; the extra `trial` has the same
+    requirements: tuple[str, ...]  # as pip takes them; the extra has the same
     modules: tuple[str, ...]  # import names, to see whether an environment works
     instead: str = ""  # what else a user can do, for the hint
+    extra: str = "trial"  # of pasture, that has them
 
     @property
     def are_here(self) -> bool:
@@ -70,7 +68,7 @@ PAGE = Tools(
     ("jinja2", "plotly"),
     instead=", or leave --html out",
 )
-NUMBERS = Tools("numbers", "numpy", ("numpy>=1.26",), ("numpy",))
+NUMBERS = Tools("numbers", "numpy", ("numpy>=1.26",), ("numpy",), extra="explain")
 """`pasture explain` counts with it."""
 
 
@@ -89,6 +87,27 @@ class ToolEnvironment:
     def packages(self) -> Path:
         """The folder of its packages."""
         return Path(sysconfig.get_path("purelib", "venv", {"base": str(self.folder)}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Installer:
+    """uv, or a pip that is not the application's to change."""
+
+    name: str
+    program: tuple[str, ...]
+
+    def commands(self, folder: Path, wanted: Sequence[str]) -> list[list[str]]:
+        """What makes an environment in a folder and installs packages there."""
+        python = f"{folder}/bin/python"
+        if self.name == "uv":
+            return [
+                [*self.program, "venv", "--quiet", "--python", sys.executable, str(folder)],
+                [*self.program, "pip", "install", "--quiet", "--python", python, *wanted],
+            ]
+        return [
+            [sys.executable, "-I", "-m", "venv", "--without-pip", str(folder)],
+            [*self.program, "--python", python, *_INSTALL, *wanted],
+        ]
 
 
 def bring(tools: Tools, emit: OnEvent, pause: Pause) -> bool:
@@ -116,10 +135,10 @@ def find_or_make(tools: Tools, emit: OnEvent, pause: Pause) -> ToolEnvironment:
                 for left in cache.glob(f".*{_PART}"):  # of trials killed together with their guards
                     shutil.rmtree(left, ignore_errors=True)
             if not _works(tools, made, pause):
-                emit(
-                    Started(tools.name, None, f"installing {tools.what}, once, into {made.folder}")
-                )
-                _make(tools, made, emit, pause)
+                installer = _installer(tools)
+                words = f"installing {tools.what} with {installer.name}, once, into {made.folder}"
+                emit(Started(tools.name, None, words))
+                _make(tools, installer, made, pause)
                 emit(Finished(tools.name))
     except OSError as error:
         raise refused(cache, error) from None
@@ -158,56 +177,25 @@ def _works(tools: Tools, made: ToolEnvironment, pause: Pause) -> bool:
             return False
 
 
-def _make(tools: Tools, made: ToolEnvironment, emit: OnEvent, pause: Pause) -> None:
-    said = []
-    for name, commands in _ways(tools):
-        part = _beside(made.folder)
-        with contextlib.ExitStack() as left, guarded(part):
-            left.callback(shutil.rmtree, part, ignore_errors=True)
-            output = _install(commands(part), pause)
-            if not output and _works(tools, ToolEnvironment(part), pause):
-                _move(part, made.folder)
-                return
-        said.append(f"{name}:\n{tail(output or _NOT_IMPORTABLE, _SAID_LINES)}")
-        emit(Moved(phase=f"{name} could not install {tools.what}"))
-    raise _not_installed(tools, said)
+def _make(tools: Tools, installer: _Installer, made: ToolEnvironment, pause: Pause) -> None:
+    part = _beside(made.folder)
+    with contextlib.ExitStack() as left, guarded(part):
+        left.callback(shutil.rmtree, part, ignore_errors=True)
+        said = _install(installer.commands(part, tools.requirements), pause)
+        if said or not _works(tools, ToolEnvironment(part), pause):
+            raise _not_installed(tools, installer.name, said or _NOT_IMPORTABLE)
+        _move(part, made.folder)
 
 
-def _ways(tools: Tools) -> Iterator[tuple[str, MakeCommands]]:
-    """Installers at hand, each with the commands that make an environment in a folder."""
-    wanted, python = tools.requirements, sys.executable
-    uv = shutil.which("uv")
-    if uv is not None:
-        yield (
-            "uv",
-            lambda folder: [
-                [uv, "venv", "--quiet", "--python", python, str(folder)],
-                [uv, "pip", "install", "--quiet", "--python", f"{folder}/bin/python", *wanted],
-            ],
-        )
-    for pip in _pips():
-        yield "pip", partial(_by_pip, pip, wanted)
-    yield (
-        "venv",  # Debian's Python has it only with the package python3-venv
-        lambda folder: [
-            [python, "-I", "-m", "venv", "--clear", str(folder)],
-            [f"{folder}/bin/python", "-I", "-m", "pip", *_INSTALL, *wanted],
-        ],
-    )
-
-
-def _by_pip(pip: list[str], wanted: Sequence[str], folder: Path) -> list[list[str]]:
-    return [
-        [sys.executable, "-I", "-m", "venv", "--without-pip", str(folder)],
-        [*pip, "--python", f"{folder}/bin/python", *_INSTALL, *wanted],
-    ]
-
-
-def _pips() -> Iterator[list[str]]:
+def _installer(tools: Tools) -> _Installer:
+    """uv where it is on the PATH, else pip."""
+    if (uv := shutil.which("uv")) is not None:
+        return _Installer("uv", (uv,))
     if find_spec("pip") is not None:
-        yield [sys.executable, "-I", "-m", "pip"]
-    elif (program := shutil.which("pip")) is not None:
-        yield [program]
+        return _Installer("pip", (sys.executable, "-I", "-m", "pip"))
+    if (pip := shutil.which("pip")) is not None:
+        return _Installer("pip", (pip,))
+    raise _not_installed(tools, "", "")
 
 
 def _install(commands: Sequence[Sequence[str]], pause: Pause) -> str:
@@ -254,10 +242,18 @@ def _move(part: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _not_installed(tools: Tools, said: Sequence[str]) -> MissingExtra:
+def _not_installed(tools: Tools, installer: str, said: str) -> MissingExtra:
+    by_hand = (
+        f"pip install 'pasture[{tools.extra}]' into the application's environment{tools.instead}"
+    )
+    if not installer:
+        return MissingExtra(
+            f"{tools.what}: there is neither uv nor pip to install it",
+            hint=f"put uv on the PATH, or {by_hand}",
+        )
     return MissingExtra(
         f"{tools.what} could not be installed",
-        hint="it takes a package index, once: check pip's or uv's settings; or "
-        f"pip install 'pasture[trial]' into the application's environment{tools.instead}; "
-        f"if the disk is full, {HINT}; the output of each installer ends with\n" + "\n".join(said),
+        hint=f"it takes a package index, once: check the settings of {installer}; or {by_hand}; "
+        f"if the disk is full, {HINT}; the output of {installer} ends with\n"
+        + tail(said, _SAID_LINES),
     )
