@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError
 from pasture.fork_safety import caches, generators
-from pasture.log_lines import log
+from pasture.log_lines import WARM_UP_STEP, log
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
@@ -152,7 +152,7 @@ class Sealer:
                 filled = caches.Filled(generators.drawn())
                 report = warm_up()
                 for line in filled.forget_own():
-                    self._log(logging.INFO, f"warm-up: {line}")
+                    self._log(logging.INFO, WARM_UP_STEP % line)
             return report
 
         return observed
