@@ -3,13 +3,16 @@
 import dataclasses
 import datetime
 import functools
+import gc
 import os
 import socket
+import sqlite3
 import sys
 import tempfile
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,3 +197,24 @@ def test_of_caches_that_were_filled_those_are_emptied_that_hold_what_is_a_proces
     assert sizes == [0, 0, 1, 1]
     assert len(said) == 2
     assert any("name is emptied: it holds the id of a process" in line for line in said)
+
+
+def test_a_cache_that_its_connection_refers_to_keeps_neither_of_them_alive() -> None:
+    def leaves_no_connection(then: Callable[[], object]) -> bool:
+        connection = sqlite3.connect(":memory:", factory=Connection)
+        reference = weakref.ref(connection)
+        connection.execute("SELECT 1")
+        then()
+        del connection
+        gc.collect()
+        return reference() is None
+
+    filled = Filled()
+    assert leaves_no_connection(lambda: list(filled.forget_own()))
+    later: list[Filled] = []
+    assert leaves_no_connection(lambda: later.append(Filled()))
+    assert list(later[0].forget_own()) == []
+
+
+class Connection(sqlite3.Connection):
+    """One that can be referred to weakly."""

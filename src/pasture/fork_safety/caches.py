@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import weakref
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -43,27 +44,39 @@ def _values_of(cached: Any) -> list[Any]:
 class Filled:
     """The caches that are filled from now on.
 
+    None is kept alive: that of the statements of a `sqlite3.Connection` refers to the connection,
+    which would stay open.
+
     Args:
         drawn: random bytes that this process has drawn since; may grow.
     """
 
     def __init__(self, drawn: Collection[bytes] = ()) -> None:
         self._drawn = drawn
-        self._known = {id(one): one for one in caches()}
+        self._known = {id(one): weakref.ref(one) for one in caches()}
         self.begin()
 
     def begin(self) -> None:
         """Begin again, in this process: from now on. No heap is walked."""
-        self._sizes = {key: one.cache_info().currsize for key, one in self._known.items()}
+        self._sizes = {key: one.cache_info().currsize for key, one in self._alive().items()}
         self._identity = Identity.now(self._drawn)
 
     def forget_own(self) -> Iterator[str]:
         """Empty those that hold what is this process's own; yields a sentence for each."""
-        self._known |= {id(one): one for one in caches()}
-        for key, cached in self._known.items():
-            if cached.cache_info().currsize > self._sizes.get(key, 0):
+        before = self._alive()
+        found = before | {id(one): one for one in caches()}
+        self._known = {key: weakref.ref(one) for key, one in found.items()}
+        for key, cached in found.items():
+            # Of one that has ended, another may have the id.
+            size = self._sizes.get(key, 0) if key in before else 0
+            if cached.cache_info().currsize > size:
                 own = self._identity.found_in(_values_of(cached))
                 if own is not None:
                     cached.cache_clear()
                     name = f"{cached.__module__}.{cached.__qualname__}"
                     yield f"the cache of {name} is emptied: it holds {own}"
+
+    def _alive(self) -> dict[int, Any]:
+        """By id, what is known and has not ended. The list of the heap lacks what is frozen."""
+        pairs = ((key, reference()) for key, reference in self._known.items())
+        return {key: one for key, one in pairs if one is not None}
