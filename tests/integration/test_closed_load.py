@@ -14,7 +14,7 @@ from pasture.launch.ports import free_port
 from pasture.trial.client.closed_loop import ClosedLoop, prepare
 from pasture.trial.client.record import Record
 from pasture.trial.equipment import Equipment
-from pasture.trial.load import LoadGenerator, read_progress, read_result
+from pasture.trial.load import read_progress, read_result, sending
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import RunFiles
 from pasture.warmup.requests import Request
@@ -254,8 +254,8 @@ def test_a_load_is_a_process_of_its_own_that_no_module_of_the_folder_disturbs(
     plan = TrialPlan(app="a:b", urls=(Request("GET", "/"), Request("GET", "/b")), workers=2)
     files = RunFiles(tmp_path, tmp_path / "log")
 
-    with LoadGenerator(plan, Equipment()) as generator, generator.load(31, page, files) as ended:
-        wait_until(ended)
+    with sending(plan, Equipment(), 31, page, files) as has_ended:
+        wait_until(has_ended)
 
     result = read_result(plan, Equipment(), files)
     assert files.log.read_text() == ""
@@ -269,10 +269,10 @@ def test_a_load_is_a_process_of_its_own_that_no_module_of_the_folder_disturbs(
 
 def test_a_block_that_is_left_early_leaves_no_load_behind(page, tmp_path):
     files = RunFiles(tmp_path, tmp_path / "log")
-    with LoadGenerator(TrialPlan(app="a:b"), Equipment()) as generator:
-        with pytest.raises(KeyboardInterrupt), generator.load(10**9, page, files) as has_ended:
-            wait_until(lambda: files.progress.exists() and files.progress.read_text())
-            assert not has_ended()
-            raise KeyboardInterrupt
+    load = sending(TrialPlan(app="a:b"), Equipment(), 10**9, page, files)
+    with pytest.raises(KeyboardInterrupt), load as has_ended:
+        wait_until(lambda: files.progress.exists() and files.progress.read_text())
+        assert not has_ended()
+        raise KeyboardInterrupt
     words = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     assert not any(str(files.load_settings) in line for line in words)

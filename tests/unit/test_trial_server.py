@@ -155,10 +155,10 @@ def test_a_report_is_read_if_it_is_one(files: RunFiles, text: str, report: objec
     assert server.read_report(files) == report
 
 
-def test_a_locustfile_is_loaded_with_the_plugin(files: RunFiles, tmp_path: Path) -> None:
+def test_a_locustfile_is_loaded_with_the_plugin(tmp_path: Path) -> None:
     mine = tmp_path / "mine.py"
 
-    words = load.locust_settings(TrialPlan(app="a", locustfile=mine), 7, 1, files)["arguments"]
+    words = load.locust_arguments(TrialPlan(app="a", locustfile=mine), 1)
 
     assert words[words.index("--locustfile") + 1].endswith(f"locust_plugin.py,{mine}")
 
@@ -166,7 +166,7 @@ def test_a_locustfile_is_loaded_with_the_plugin(files: RunFiles, tmp_path: Path)
 def test_a_list_is_sent_with_all_headers_that_were_named(files: RunFiles) -> None:
     plan = replace(PLAN, headers=(("Cookie", "a=b"), ("Cookie", "c=d")), concurrency=9)
 
-    settings = load.loop_settings(plan, 7, 8123, files)
+    settings = load._settings(plan, 7, 8123, files)
 
     assert (settings["requests"], settings["users"]) == (7, 9)
     assert settings["address"] == ["127.0.0.1", 8123]

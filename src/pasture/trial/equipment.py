@@ -59,7 +59,7 @@ def _find_locust(plan: TrialPlan) -> str | None:
     if plan.load_python is None and not _has_new_locust():
         least = ".".join(map(str, _MIN_LOCUST))
         raise MissingExtra(
-            f"a locustfile needs Locust {least} or newer, which {sys.executable} has not",
+            f"a locustfile needs Locust {least} or newer, which {sys.executable} does not have",
             hint=LOCUST_HINT,
         )
     return plan.load_python or sys.executable

@@ -7,13 +7,12 @@ A list of URLs is sent by `client.closed_loop`, a locustfile by the user's Locus
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from pasture.errors import MissingExtra, UsageError
 from pasture.launch.ports import LOOPBACK
@@ -29,7 +28,6 @@ from pasture.warmup import skeleton
 _CLIENT = Path(__file__).parent / "client"
 _LOOP = _CLIENT / "closed_loop.py"
 _PLUGIN = _CLIENT / "locust_plugin.py"
-_STARTER = _CLIENT / "locust_starter.py"
 
 HasEnded = Callable[[], bool]
 
@@ -49,35 +47,24 @@ class Progress:
     answered: int  # those among them that had an answer
 
 
-def loop_settings(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> dict[str, Any]:
-    """The settings of the closed loop."""
+def locust_arguments(plan: TrialPlan, port: int) -> list[str]:
+    """The arguments of Locust."""
+    assert plan.locustfile is not None
+    return [
+        "--headless", "--only-summary",
+        "--locustfile", f"{_PLUGIN},{plan.locustfile.resolve()}",
+        "--host", f"http://{LOOPBACK}:{port}",
+        "--users", str(plan.users), "--spawn-rate", str(plan.users),
+        "--exit-code-on-error", "0", "--loglevel", "WARNING",
+    ]  # fmt: skip
+
+
+def _settings(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> dict[str, Any]:
+    """The settings of the closed loop; those of Locust's plug-in are among them."""
     return {
-        **_settings(plan, requests, files),
         "address": [LOOPBACK, port],
         "users": plan.users,
         "walk": [[r.method, r.path, headers_of(r, plan)] for r in plan.urls],
-    }
-
-
-def locust_settings(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> dict[str, Any]:
-    """The settings of Locust's starter and plug-in."""
-    assert plan.locustfile is not None
-    return {
-        **_settings(plan, requests, files),
-        "arguments": [
-            "--headless", "--only-summary",
-            "--locustfile", f"{_PLUGIN},{plan.locustfile.resolve()}",
-            "--host", f"http://{LOOPBACK}:{port}",
-            "--users", str(plan.users), "--spawn-rate", str(plan.users),
-            "--exit-code-on-error", "0", "--loglevel", "WARNING",
-        ],
-        "log_file": str(files.log),
-        "ended_file": str(files.load_ended),
-    }  # fmt: skip
-
-
-def _settings(plan: TrialPlan, requests: int, files: RunFiles) -> dict[str, Any]:
-    return {
         "requests": requests,
         "progress_file": str(files.progress),
         "skeleton_file": str(Path(skeleton.__file__).absolute()),
@@ -86,72 +73,29 @@ def _settings(plan: TrialPlan, requests: int, files: RunFiles) -> dict[str, Any]
     }
 
 
-class LoadGenerator:
-    """The loads of a trial, one after the other. Locust is imported for the first of them."""
-
-    def __init__(self, plan: TrialPlan, equipment: Equipment) -> None:
-        self._plan, self._equipment = plan, equipment
-        self._starter: Group | None = None
-        self._orders = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end()
-
-    @contextmanager
-    def load(self, requests: int, port: int, files: RunFiles) -> Iterator[HasEnded]:
-        """Send `requests` requests to a port; nothing of it runs any more when the block ends.
-
-        Yields:
-            A function that says whether the load has ended.
-        """
-        by_loop = self._plan.locustfile is None
-        settings_of = loop_settings if by_loop else locust_settings
-        settings = settings_of(self._plan, requests, port, files)
-        private_files.write(files.load_settings, json.dumps(settings))
-        with (_by_loop if by_loop else self._by_locust)(files) as has_ended:
-            yield has_ended
-
-    @contextmanager
-    def _by_locust(self, files: RunFiles) -> Iterator[HasEnded]:
-        if self._starter is not None and self._starter.exit_code() is None:
-            private_files.create(files.log).close()
-        else:
-            self._start(files)
-        starter = self._starter
-        assert starter is not None
-        os.write(self._orders, f"{json.dumps(str(files.load_settings))}\n".encode())
-        try:
-            yield lambda: files.load_ended.exists() or starter.exit_code() is not None
-        finally:
-            if not files.load_ended.exists() or starter.members() != (starter.pid,):
-                self._end()
-
-    def _start(self, files: RunFiles) -> None:
-        self._end()
-        fifo = files.directory / "loads"
-        os.mkfifo(fifo, private_files.FILE_MODE)
-        self._orders = os.open(fifo, os.O_RDWR | os.O_CLOEXEC)  # it never waits for the other end
-        command = [self._equipment.locust or sys.executable, str(_STARTER), str(fifo)]
-        variables = environment({}, without=("LOCUST_",))
-        self._starter = Group(command, log=files.log, env=variables)
-
-    def _end(self) -> None:
-        if self._starter is not None:
-            self._starter.end()
-            self._starter = None
-        if self._orders >= 0:
-            os.close(self._orders)
-            self._orders = -1
-
-
 @contextmanager
-def _by_loop(files: RunFiles) -> Iterator[HasEnded]:
-    """Our own load, which nothing of the application's environment can disturb."""
-    command = [sys.executable, "-I", "-S", str(_LOOP), str(files.load_settings)]
-    with Group(command, log=files.log, env=environment({})) as group:
+def sending(
+    plan: TrialPlan, equipment: Equipment, requests: int, port: int, files: RunFiles
+) -> Iterator[HasEnded]:
+    """Send `requests` requests to a port; nothing of it runs any more when the block ends.
+
+    Yields:
+        A function that says whether the load has ended.
+    """
+    private_files.write(files.load_settings, json.dumps(_settings(plan, requests, port, files)))
+    if plan.locustfile is None:
+        # Nothing of the working directory or of the application's environment is imported.
+        command = [sys.executable, "-I", "-S", str(_LOOP), str(files.load_settings)]
+        variables = environment({})
+    else:
+        command = [
+            equipment.locust or sys.executable,
+            "-m",
+            "locust",
+            *locust_arguments(plan, port),
+        ]
+        variables = environment({"PASTURE_LOAD": str(files.load_settings)}, without=("LOCUST_",))
+    with Group(command, log=files.log, env=variables) as group:
         yield lambda: group.exit_code() is not None
 
 

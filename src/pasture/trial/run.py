@@ -57,7 +57,6 @@ class Job:
     requests: int  # number to send; a run that only confirms answers sends fewer than the plan
     warm: tuple[Request, ...]  # requests of the warm-up, if the policy has one
     equipment: Equipment  # load generator and server program
-    generator: load.LoadGenerator
     directory: Path  # place for files of this run alone; exists and is empty
     log_prefix: Path  # start of the log files' path
     find_causes: FindCauses | None = None
@@ -157,7 +156,7 @@ def _load(
     start = answered_at = time.monotonic()
     last: Progress | None = Progress(-1, -1)
     _sample(series, job, group, 0.0, 0)  # the load generator starts in milliseconds
-    with job.generator.load(job.requests, port, files) as has_ended:
+    with load.sending(job.plan, job.equipment, job.requests, port, files) as has_ended:
         while True:
             ended = has_ended()
             progress, now = load.read_progress(files), time.monotonic()

@@ -54,7 +54,6 @@ class RunFiles:
         self.load_settings = directory / "load.json"  # for the load generator
         self.progress = directory / "progress"  # the load generator's: requests answered, decimal
         self.load_result = directory / "result.json"  # complete once the load generator has ended
-        self.load_ended = directory / "ended"  # there once it has, whatever came of it
 
 
 def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:

@@ -34,7 +34,6 @@ from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
 from pasture.trial import image, responses
 from pasture.trial.equipment import Equipment, find_equipment
-from pasture.trial.load import LoadGenerator
 from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.notes import notes_on
 from pasture.trial.plan import TrialPlan, check_plan
@@ -113,9 +112,8 @@ def attempt_trial(
     with (
         private_files.temporary_folder("pasture-try-") as directory,
         guarded(directory),
-        LoadGenerator(plan, equipment) as generator,
     ):
-        trial = _Trial(plan, equipment, generator, on_event, pause, run_one, directory, find_causes)
+        trial = _Trial(plan, equipment, on_event, pause, run_one, directory, find_causes)
         trial.run_all()
         expected, differing = trial.compare()
     runs = sorted(trial.runs, key=lambda run: run.round)
@@ -142,7 +140,6 @@ class _Trial:
 
     plan: TrialPlan
     equipment: Equipment
-    generator: LoadGenerator
     emit: OnEvent
     pause: Pause
     run_one: RunOne
@@ -281,7 +278,7 @@ class _Trial:
         warm, logs = warm_up(self.plan, self.runs), self._logs() / name
         made = self._image(policy, warm) if POLICIES[policy].out_of_image else None
         return Job(
-            self.plan, policy, round_, requests, warm, self.equipment, self.generator, directory,
+            self.plan, policy, round_, requests, warm, self.equipment, directory,
             logs, self.find_causes, made,
         )  # fmt: skip
 
