@@ -191,7 +191,7 @@ def test_an_answer_that_drips_passes_its_limit_of_time_and_the_next_is_asked_for
     assert statuses(answers)["GET /"] == {200: 2}
 
 
-def test_a_port_that_nobody_listens_on_ends_the_load(send):
+def test_a_port_without_a_server_ends_the_load(send):
     (found,) = send(free_port(), "GET /", requests=50, users=5).values()
     assert found["statuses"] == {0: 50} and found["error"] == "Connection refused"
 

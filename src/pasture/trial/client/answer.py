@@ -54,7 +54,7 @@ class Answer:
         self._body = bytearray()
 
     @property
-    def has_begun(self) -> bool:
+    def has_started(self) -> bool:
         """Whether any of it has arrived."""
         return bool(self.status or self._data)
 

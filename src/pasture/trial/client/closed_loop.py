@@ -207,7 +207,7 @@ class ClosedLoop:
             if data:
                 if user.answer.feed(data):
                     self._succeed(user)
-            elif user.answer.has_begun:
+            elif user.answer.has_started:
                 user.answer.end()
                 self._succeed(user)
             else:
@@ -241,7 +241,7 @@ class ClosedLoop:
         request = user.request
         assert request is not None
         self._disconnect(user)
-        if isinstance(error, ConnectionError) and user.is_reused and not user.answer.has_begun:
+        if isinstance(error, ConnectionError) and user.is_reused and not user.answer.has_started:
             self._send(user)  # it was closed before the request came; now the connection is new
             return
         latency_ms = (time.perf_counter() - user.began) * 1000
