@@ -293,7 +293,7 @@ test-sites: .venvs/3.14/.stamp ## Other people's applications, plain and under p
 	@.venvs/3.14/bin/python -m tests.sites $(ARGS)
 
 .PHONY: test-identity
-test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain and under pasture, of 15 engines; writes docs/results/identities.md (ARGS="NAME...")
+test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain and under pasture, of 16 engines; writes docs/results/identities.md (ARGS="NAME...")
 	@.venvs/3.14/bin/python -m tests.identity --resume $(ARGS)
 
 .PHONY: test-versions

@@ -258,6 +258,14 @@ def _dask(start: Start) -> list[str]:
     return [str(start.python), runner, str(WORKERS), *sealed]
 
 
+def _spark(start: Start) -> list[str]:
+    runner = str(PROGRAMS / "zoo_spark.py")
+    daemon = (
+        () if start.mode == "plain" else ("spark.python.daemon.module=pasture.servers.pyspark",)
+    )
+    return [str(start.python), runner, str(WORKERS), *daemon]
+
+
 ENGINES = {
     row.name: row
     for row in (
@@ -278,6 +286,7 @@ ENGINES = {
         Engine("huey", _huey, _put, QUEUE, "identity", needs_redis=True),
         Engine("dramatiq", _dramatiq, _put, QUEUE, "identity", needs_redis=True),
         Engine("dask", _dask, None, ("plain", "seal"), "identity", "zoo"),
+        Engine("pyspark", _spark, None, ("plain", "seal"), "pyspark", "zoo"),
         Engine("pool that forks", _program("zoo_pool.py", "fork"), None, ("plain", "run", "seal")),
         Engine("forkserver", _program("zoo_pool.py", "forkserver"), None, ("plain", "run", "seal")),
         Engine("os.fork", _program("zoo_fork.py"), None, ("plain", "run", "seal")),

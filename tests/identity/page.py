@@ -73,5 +73,15 @@ def _reasons(found: Found) -> Iterator[list[str]]:
             reason,
             ", ".join(dict.fromkeys(moment for moment, _, _ in split)),
             ", ".join(dict.fromkeys(name for _, _, name in split)),
-            ", ".join(dict.fromkeys(f"{one.engine} ({one.mode})" for one in differing)),
+            _where(differing),
         ]
+
+
+def _where(differing: list[Difference]) -> str:
+    modes: dict[str, dict[str, None]] = {}
+    for one in differing:
+        modes.setdefault(one.engine, {})[one.mode] = None
+    by_modes: dict[str, list[str]] = {}
+    for engine, found in modes.items():
+        by_modes.setdefault(", ".join(found), []).append(engine)
+    return "; ".join(f"{', '.join(engines)} ({found})" for found, engines in by_modes.items())
