@@ -1,7 +1,7 @@
 """Whether children of this interpreter can end without finalization: tried in a process of its own.
 
 The way out goes past a function of the interpreter that is found on the C stack at the very end, so
-no look at a running server tells.
+no look at a running server shows whether it is found.
 """
 
 from __future__ import annotations
