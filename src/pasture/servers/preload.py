@@ -7,10 +7,12 @@ import textwrap
 import traceback
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 
 from pasture.errors import AppImportFailed, PastureError
 from pasture.log_lines import log
+from pasture.servers import app_name
 
 _HINT = "check PASTURE_PRELOAD, or the list of the forkserver"
 _IMPORTING = ("importlib", "pasture", "_frozen_importlib")
@@ -25,8 +27,9 @@ def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> 
         hint: advice, in front of the traceback.
     """
     last = traceback.format_exception_only(error)[-1].strip()
-    trace = _trace(error, (server, *_IMPORTING))
-    return AppImportFailed(f"{app} cannot be imported: {last}", hint=f"{hint}\n{trace}")
+    meant = app_name.did_you_mean(app, Path.cwd()) if isinstance(error, ImportError) else ""
+    lines = (meant or hint, _trace(error, (server, *_IMPORTING)))
+    return AppImportFailed(f"{app} cannot be imported: {last}", hint="\n".join(filter(None, lines)))
 
 
 @contextmanager
@@ -41,18 +44,48 @@ def importing(app: str, *, server: str, hint: str) -> Iterator[None]:
 
 
 def _trace(error: BaseException, importing: Collection[str]) -> str:
-    """The traceback from the application's own first line on, indented."""
-    begin = error.__traceback__
+    """The tracebacks of a chain, each from the application's own first line on, indented.
+
+    "" where there is no line of the application's: then it was not found, or its name is wrong.
+    """
+    shown = traceback.TracebackException.from_exception(error)
+    if not any([_begin_with_own(part, where, importing) for part, where in _chain(shown, error)]):
+        return ""
+    return textwrap.indent("".join(shown.format()).rstrip(), "    ", lambda line: True)
+
+
+def _chain(
+    shown: traceback.TracebackException, error: BaseException
+) -> Iterator[tuple[traceback.TracebackException, BaseException]]:
+    """Exceptions of a chain, and how they are shown."""
+    yield shown, error
+    for part, where in (
+        (shown.__cause__, error.__cause__),
+        (shown.__context__, error.__context__),
+    ):
+        if part is not None and where is not None:
+            yield from _chain(part, where)
+
+
+def _begin_with_own(
+    shown: traceback.TracebackException, error: BaseException, importing: Collection[str]
+) -> bool:
+    """Leave out the frames of what imports; whether others are left."""
+    begin, count = error.__traceback__, 0
     while begin is not None and _is_of_the_import(begin, importing):
-        begin = begin.tb_next
-    text = "".join(traceback.format_exception(type(error), error, begin)).rstrip()
-    return textwrap.indent(text, "    ")
+        begin, count = begin.tb_next, count + 1
+    if begin is None:
+        shown.stack = None  # type: ignore[assignment]  # as of an exception that was not raised
+        return False
+    del shown.stack[:count]
+    return True
 
 
 def _is_of_the_import(entry: TracebackType, importing: Collection[str]) -> bool:
     module = entry.tb_frame.f_globals
-    # A server that was started with -m is called __main__, and its package says what it is.
-    names = (str(module.get("__name__", "")), str(module.get("__package__") or ""))
+    # A server that was started with -m is called __main__, and its package or spec says what it is.
+    spec = getattr(module.get("__spec__"), "name", "")
+    names = (str(module.get("__name__", "")), str(module.get("__package__") or ""), str(spec))
     return any(name.partition(".")[0] in importing for name in names)
 
 

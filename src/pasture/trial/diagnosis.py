@@ -125,7 +125,7 @@ def _own_error(log: str, exit_code: int) -> PastureError | None:
     if begin is None:
         return None
     message, hint = lines[begin].removeprefix(ERROR), lines[begin + 1 :]
-    is_hint = all(line[:1] in (" ", "\t") for line in hint[1:])
+    is_hint = all(line[:1] in ("", " ", "\t") for line in hint[1:])
     if hint and not (hint[0].startswith(HINT) and is_hint):
         return None
     for kind in PastureError.__subclasses__():

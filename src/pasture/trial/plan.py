@@ -16,6 +16,7 @@ from pasture.errors import MissingExtra, PortTaken, UsageError
 from pasture.launch.ports import LOOPBACK, port_is_free
 from pasture.proc import smaps
 from pasture.sealing.policy import POLICIES, find_policy
+from pasture.servers import app_name
 from pasture.servers.starter import STUB
 from pasture.trial.servers import SERVERS, find_server
 from pasture.trial.servers.facts import STOCK, ServerFacts
@@ -147,6 +148,9 @@ def _check_files(plan: TrialPlan) -> None:
         raise UsageError(f"no such directory: {plan.chdir}", hint="check --chdir")
     if plan.chdir is None:
         _check_working_directory()
+    meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
+    if meant and plan.app.partition(":")[0].endswith(".py"):
+        raise UsageError(f"{plan.app} is a file, and no application in a module", hint=meant)
     if plan.locustfile is not None and not os.access(plan.locustfile, os.R_OK):
         raise UsageError(f"cannot read {plan.locustfile}", hint="check --locustfile")
     if plan.locustfile is None and plan.load_python is not None:

@@ -6,6 +6,7 @@ Unlike under the script `gunicorn`, an application that cannot be imported is an
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from gunicorn.app.wsgiapp import WSGIApplication
@@ -13,6 +14,7 @@ from gunicorn.errors import AppImportError
 
 from pasture.errors import AppImportFailed
 from pasture.servers import restart
+from pasture.servers.app_name import did_you_mean
 from pasture.servers.gunicorn import engine
 from pasture.servers.preload import import_failed
 
@@ -36,7 +38,8 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
 
 def _import_failed(app: str, error: Exception) -> AppImportFailed:
     if isinstance(error, AppImportError):
-        return AppImportFailed(f"{app} cannot be imported: {error}", hint="check the name")
+        hint = did_you_mean(app, Path.cwd()) or "check the name"
+        return AppImportFailed(f"{app} cannot be imported: {error}", hint=hint)
     return import_failed(app, error, server="gunicorn", hint="check the name and --chdir")
 
 

@@ -1,0 +1,72 @@
+"""What a mistyped application was meant for: a file in the place of a module, a name nearly right.
+
+Looks at the files of a folder and imports nothing. A guess, for a hint.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+_USUAL = ("app", "application", "api", "server", "asgi", "wsgi", "create_app")
+_MAX_BYTES = 1 << 20
+_MAX_MODULES = 1000
+
+
+def guess(app: str, folder: Path) -> str:
+    """An application that was meant, as `shop:app`; "" where the word is no such mistake.
+
+    Args:
+        app: as a server was given it.
+        folder: where its modules are looked for.
+    """
+    module, colon, name = app.partition(":")
+    file = folder / module
+    if module.endswith(".py") and not Path(module).is_absolute() and file.is_file():
+        dotted = ".".join(Path(module).with_suffix("").parts)
+        return f"{dotted}:{name or _application_in(file)}"
+    top, dot, rest = module.partition(".")
+    known = list(_modules(folder))
+    if top in known or not top.isidentifier():
+        return ""
+    near = next(iter(difflib.get_close_matches(top, known, n=1)), "")
+    return f"{near}{dot}{rest}{colon}{name}" if near else ""
+
+
+def did_you_mean(app: str, folder: Path) -> str:
+    """The guess as a sentence, or ""."""
+    meant = guess(app, folder)
+    return f"did you mean {meant}?" if meant else ""
+
+
+def _modules(folder: Path) -> Iterator[str]:
+    try:
+        for path in sorted(folder.iterdir())[:_MAX_MODULES]:
+            if path.suffix == ".py" or (path / "__init__.py").is_file():
+                yield path.stem
+    except OSError:
+        return
+
+
+def _application_in(file: Path) -> str:
+    """The usual name that the file gives something at its top level, or the first of them."""
+    try:
+        with file.open("rb") as content:
+            tree = ast.parse(content.read(_MAX_BYTES))
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return _USUAL[0]
+    names = {name for node in tree.body for name in _bound_by(node)}
+    found = next((name for name in _USUAL if name in names), _USUAL[0])
+    return f"{found}()" if found == "create_app" else found
+
+
+def _bound_by(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        yield node.name
+    if isinstance(node, ast.Assign | ast.AnnAssign):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        yield from (target.id for target in targets if isinstance(target, ast.Name))
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield from (alias.asname or alias.name for alias in node.names)
