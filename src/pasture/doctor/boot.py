@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pasture.doctor.evidence import Evidence, gather
 from pasture.doctor.notes import parse_notes
-from pasture.errors import ServerFailed, UsageError
+from pasture.errors import ProcessEnded, ServerFailed, UsageError
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
@@ -40,8 +40,13 @@ def boot(command: Sequence[str], wait_s: float) -> Evidence:
         report = Path(environ.setdefault(_REPORT_FILE, str(folder / "report.json")))
         with _start(command, environ, folder / "log") as server:
             _wait_for_workers(server, wait_s)
-            _wait_until_quiet(noted, wait_s)
-            evidence = gather(server.pid, parse_notes(noted.read_text("utf-8", "replace")), report)
+            _wait_until_quiet(server, noted, wait_s)
+            try:
+                notes = parse_notes(noted.read_text("utf-8", "replace"))
+                evidence = gather(server.pid, notes, report)
+            except ProcessEnded:
+                _require_running(server)
+                raise
             server.terminate()
             server.exit_code(_GRACE_S)
     return evidence
@@ -57,9 +62,7 @@ def _start(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Gro
 def _wait_for_workers(server: Group, wait_s: float) -> None:
     end = time.monotonic() + wait_s
     while not (tree.forked_workers(server.pid) or tree.spawned_workers(server.pid)):
-        code = server.exit_code(0.1)
-        if code is not None:
-            raise server.failure(f"the command ended with status {code} before it forked a worker")
+        _require_running(server, 0.1, "before it forked a worker")
         if time.monotonic() > end:
             raise ServerFailed(
                 f"the command forked no worker in {wait_s:g} s",
@@ -68,10 +71,19 @@ def _wait_for_workers(server: Group, wait_s: float) -> None:
             )
 
 
-def _wait_until_quiet(noted: Path, wait_s: float) -> None:
-    """Wait until a command imports nothing more, for some time at most."""
+def _require_running(
+    server: Group, wait_s: float = _SETTLE_S, when: str = "right after it forked workers"
+) -> None:
+    """Raise ServerFailed, with what the command printed, if it ends in so many seconds."""
+    code = server.exit_code(wait_s)
+    if code is not None:
+        raise server.failure(f"the command ended with status {code} {when}")
+
+
+def _wait_until_quiet(server: Group, noted: Path, wait_s: float) -> None:
+    """Wait until a command imports nothing more, for some time at most; it must not end."""
     end = time.monotonic() + wait_s
     before = -1
     while (size := noted.stat().st_size) != before and time.monotonic() < end:
         before = size
-        time.sleep(_SETTLE_S)
+        _require_running(server)
