@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pasture.cli.numbers import Number
 from pasture.display.atomic import write_json
 from pasture.display.terminal import output_terminal
 from pasture.display.units import megabytes
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--wait",
     "wait_s",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=30.0,
     show_default=True,
     metavar="SECONDS",

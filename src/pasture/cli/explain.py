@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pasture.cli.numbers import PID, Number
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.pages import require_html
@@ -32,7 +33,7 @@ _FILE = click.Path(path_type=Path)
 
 
 @click.command("explain")
-@click.argument("pid", type=click.IntRange(min=1), required=False)
+@click.argument("pid", type=PID, required=False)
 @click.option(
     "--snapshot",
     "--census",
@@ -45,7 +46,7 @@ _FILE = click.Path(path_type=Path)
 @click.option(
     "--record",
     "record_s",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=0.0,
     metavar="SECONDS",
     help="Sample page faults for so long before, and name the functions that wrote.",

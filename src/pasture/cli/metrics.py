@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import click
 
+from pasture.cli.numbers import PID, Number, Whole
 from pasture.errors import PortTaken, UsageError
 from pasture.proc.sampler import sample_tree
 from pasture.proc.stat import start_time
@@ -18,8 +19,8 @@ from pasture.proc.tree import is_running, only_master, require_memory_of, server
 
 
 @click.command("metrics")
-@click.argument("pid", type=click.IntRange(min=1), required=False)
-@click.option("-p", "--port", type=click.IntRange(0, 65535), default=9464, show_default=True)
+@click.argument("pid", type=PID, required=False)
+@click.option("-p", "--port", type=Whole(0, 65535), default=9464, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--otlp",
@@ -28,7 +29,7 @@ from pasture.proc.tree import is_running, only_master, require_memory_of, server
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(min=1),
+    type=Number(min=1),
     default=15.0,
     show_default=True,
     metavar="SECONDS",

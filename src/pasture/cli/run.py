@@ -4,6 +4,7 @@ Owns arguments only. The server replaces this process, so that neither the comma
 packages nor its frames are in the heap that is sealed.
 """
 
+import difflib
 import importlib.util
 import os
 import re
@@ -162,11 +163,13 @@ def _row_of(program: str) -> Row:
     if (server := one_process.PROGRAMS.get(name)) is not None:
         raise UsageError(one_process.sentence(server), hint=one_process.INSTEAD[server])
     if row is None or not row.is_program:
-        known = ", ".join(one.name for one in ENGINES.values() if one.is_program)
+        names = [one.name for one in ENGINES.values() if one.is_program]
+        known = ", ".join(names)
+        near = next(iter(difflib.get_close_matches(name, names, n=1)), "")
         raise UsageError(
             f"{program!r} is no server that pasture knows",
-            hint=f"known are {known}; a Python program, which may start one of these by itself: "
-            f"pasture run -- {_as_python_starts(program)}",
+            hint=f"{f'did you mean {near}? ' if near else ''}known are {known}; a Python program, "
+            f"which may start one of these by itself: pasture run -- {_as_python_starts(program)}",
         )
     is_there = row.on_path and shutil.which(row.name) is not None
     if row.package and not is_there and importlib.util.find_spec(row.package) is None:

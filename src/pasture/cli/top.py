@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from pasture.cli.numbers import PID, Number
 from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
 from pasture.proc.images import image_of, mapping_of
@@ -20,7 +21,7 @@ from pasture.top.watch import ImageWatch, Watch
 
 
 @click.command("top")
-@click.argument("pid", type=click.IntRange(min=1), required=False)
+@click.argument("pid", type=PID, required=False)
 @click.option(
     "--once",
     is_flag=True,
@@ -29,7 +30,7 @@ from pasture.top.watch import ImageWatch, Watch
 @click.option(
     "--interval",
     "interval_s",
-    type=click.FloatRange(min=0.1),
+    type=Number(min=0.1),
     default=1.0,
     show_default=True,
     metavar="SECONDS",

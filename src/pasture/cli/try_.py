@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.text import Text
 
+from pasture.cli.numbers import Number, Whole
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.progress import OnEvent
@@ -50,7 +51,7 @@ from pasture.trial.trial import describe_interpreter, describe_machine
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_lines, read_requests
 
 _FILE = click.Path(path_type=Path)
-_POSITIVE = click.IntRange(min=1)
+_POSITIVE = Whole(min=1)
 _NAMES = max(map(len, POLICIES))
 _EPILOG = "\b\nPolicies:\n" + "\n".join(
     f"  {policy.name:{_NAMES}}  {policy.choose}" for policy in POLICIES.values()
@@ -159,7 +160,7 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
 @click.option("--bind", metavar="PORT", help="Port on 127.0.0.1.  [default: a free one]")
 @click.option(
     "--server-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=60.0,
     show_default=True,
     metavar="SECONDS",
@@ -167,7 +168,7 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
 )
 @click.option(
     "--run-timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     metavar="SECONDS",
     help="How long a run may take, until the end of its load.  [default: no limit]",
 )
