@@ -301,7 +301,7 @@ def test_a_profile_is_built_but_for_what_has_an_effect(
         (("--preload", "json", "--rehearse-imports"), "needs a rehearsal"),
         (("--preload", "warmed_site", "--warm", "/fails"), "no request of the warm-up"),
         (("--preload", "json", "--warm", "/"), "no application"),
-        (("--preload", "there_is_none"), "ended"),
+        (("--preload", "there_is_none"), "there_is_none cannot be imported"),
         (("--preload", "json", "--mode", "666"), "cannot have the mode"),
         (("--preload", "json", "--rehearse", "{lib}/fails.py"), "rehearsal ended with an error"),
     ],

@@ -82,6 +82,8 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         send(channel, built, [memory.written(_NAME, text), pages])
     except PastureError as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
+    except ConnectionError:
+        pass  # the process that has ordered it was ended
     except OSError as error:
         send(channel, Built(problem=f"the process cannot be copied: {error}"), [])
     finally:

@@ -20,6 +20,7 @@ from pasture.errors import ImageFailed, PastureError
 
 if TYPE_CHECKING:
     import socket
+    from types import TracebackType
 
     from pasture_image.inside.order import Built, Order
     from pasture_image.inside.times import FileTimes
@@ -63,7 +64,10 @@ def main() -> Stopping | None:
     from pasture.proc.parent import end_with_parent
     from pasture_image.inside.order import Built, receive, send
 
-    end_with_parent(os.getppid())
+    # The process that made the sockets: this one's parent is another by now if that has ended.
+    # As pasture.trust.unix_sockets, without its modules, which would come into the image.
+    maker = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+    end_with_parent(int.from_bytes(maker[:4], sys.byteorder))
     order, environ = receive(channel)
     _forget_own_start()
     close = [channel.fileno()]
@@ -124,7 +128,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
         generators.observed(),
     ):
         for name in order.preload:
-            importlib.import_module(name)
+            _import(name)
         for name in rehearsed:
             with suppress(Exception):  # what only the rehearsal can import, it imports
                 importlib.import_module(name)
@@ -141,6 +145,33 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     for number in taken:
         os.close(number)
     return observed.files()
+
+
+def _import(name: str) -> None:
+    """Import a module that was named.
+
+    Raises:
+        ImageFailed: it cannot be imported. Standard error has its traceback, unless the name itself
+            is the mistake.
+    """
+    try:
+        importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        hint = "PYTHONPATH names the folders of modules of your own"
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is None or not f"{name}.".startswith(f"{missing}."):
+            traceback.print_exception(error.with_traceback(_own(error.__traceback__)))
+            hint = "see its traceback above"
+        last = traceback.format_exception_only(error)[-1].strip()
+        raise ImageFailed(f"{name} cannot be imported: {last}", hint=hint) from None
+
+
+def _own(entry: TracebackType | None) -> TracebackType | None:
+    """A traceback from the first line on that is not the import's."""
+    ours = (__name__, "importlib", "importlib._bootstrap", "importlib._bootstrap_external")
+    while entry is not None and entry.tb_frame.f_globals.get("__name__") in ours:
+        entry = entry.tb_next
+    return entry
 
 
 def _build_profile(text: str) -> None:
