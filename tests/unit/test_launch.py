@@ -1,4 +1,6 @@
-"""What a program has printed, and free ports."""
+"""What a program has printed, free ports, and the signals that end a command."""
+
+import signal
 
 import pytest
 
@@ -27,3 +29,31 @@ def test_an_empty_log_is_called_empty() -> None:
 
 def test_a_free_port_can_be_listened_on() -> None:
     assert ports.port_is_free(ports.free_port())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_computation_that_does_not_look_is_interrupted(number: signal.Signals) -> None:
+    """Without that it went on: a regular expression, figures of a large heap."""
+    before = [signal.getsignal(one) for one in (number, signal.SIGALRM)]
+    computed = 0
+    with pytest.raises(KeyboardInterrupt), session.stop_on_signals():
+        signal.raise_signal(number)
+        signal.raise_signal(number)
+        while True:
+            computed += 1
+    assert computed
+    assert [signal.getsignal(one) for one in (number, signal.SIGALRM)] == before
+
+
+def test_what_has_looked_ends_its_processes_in_peace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_LOOK_S", 0.01)
+    with session.stop_on_signals() as stop:
+        signal.raise_signal(signal.SIGINT)
+        assert stop.is_set()
+        signal.raise_signal(signal.SIGINT)
+        assert signal.sigtimedwait((), 0.1) is None
+    with session.stop_on_signals() as stop:
+        signal.raise_signal(signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            session.pausing(stop)(600)
+        assert signal.sigtimedwait((), 0.1) is None

@@ -21,20 +21,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from pasture.errors import ServerFailed
 from pasture.proc import tree
 from pasture.trust import private_files
 
 _GUARD = Path(__file__).with_name("reaper.py")
-_POLITE_S = 2.0
+_POLITE_S = 1.0
 _KILL_S = 10.0
 _WAIT_S = 60.0
 _POLL_S = 0.02
 _WAIT_POLL_S = 0.05
 _TAIL_LINES = 15
 _TRACEBACK = "Traceback (most recent call last):"
+_LOOK_S = 1.0
 # The last line of a traceback: an exception's dotted name, alone or with a message.
 _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 
@@ -277,20 +278,59 @@ def stop_on_signals() -> Iterator[threading.Event]:
     """An event that is set by what ends a command: Ctrl-C, kill, a closed terminal.
 
     The handler only sets it; what runs looks at it wherever it waits, and ends its
-    processes before it lets go. A second signal so cannot cut that short.
+    processes before it lets go. A second signal so cannot cut that short. Where nothing looks at it
+    for a second, as in a long computation, KeyboardInterrupt is raised there. In the main thread.
     """
-    stop = threading.Event()
+    stop = _Stop()
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop.set()
+        stop.expect_a_look()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, handle) for number in numbers}
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if not stop.is_seen:
+            stop.is_seen = True
+            raise KeyboardInterrupt
+
+    handlers: dict[int, Any] = dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), handle)
+    handlers[signal.SIGALRM] = interrupt
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    timer = signal.getitimer(signal.ITIMER_REAL)
     try:
         yield stop
     finally:
+        stop.is_seen = True
+        signal.setitimer(signal.ITIMER_REAL, *timer)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class _Stop(threading.Event):
+    """An event that knows whether it was found set.
+
+    Attributes:
+        is_seen: so that what runs ends by itself.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_seen = self._is_timed = False
+
+    def expect_a_look(self) -> None:
+        """Have SIGALRM come in a second, unless one is on its way."""
+        if not self.is_seen and not self._is_timed:
+            self._is_timed = True
+            signal.setitimer(signal.ITIMER_REAL, _LOOK_S)
+
+    def is_set(self) -> bool:
+        return self._noted(super().is_set())
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return self._noted(super().wait(timeout))
+
+    def _noted(self, is_set: bool) -> bool:
+        self.is_seen = self.is_seen or is_set
+        return is_set
 
 
 def pausing(stop: threading.Event) -> Callable[[float], None]:
