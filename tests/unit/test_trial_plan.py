@@ -57,6 +57,10 @@ def test_files_and_directories_must_exist(tmp_path: Path) -> None:
     assert str(absent) in _refused(locustfile=absent).message
 
 
+def test_an_interpreter_for_the_load_is_one_for_a_locustfile() -> None:
+    assert "locustfile" in _refused(load_python="/usr/bin/python3").message
+
+
 def test_a_load_needs_a_url() -> None:
     assert "URL" in _refused(urls=()).message
 

@@ -1,7 +1,7 @@
 """Packages that a trial needs and the application does not: each set in an environment of its own.
 
 Owns making and finding them. An environment is made beside its name, tried, and moved there in one
-step, so it is there whole or not at all. One that does not work any more is made anew. The
+step, so it is there whole or not at all. One that does not work any more is made again. The
 application's own environment is never written to.
 """
 
