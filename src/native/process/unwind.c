@@ -12,7 +12,8 @@
 #if defined(__x86_64__) || defined(__aarch64__)
 
 #define LIBRARY "libgcc_s.so.1"
-#define JUMP_WITHIN_BYTES 96 /* a function that does nothing but set up a call and jump is shorter */
+#define JUMP_WITHIN_BYTES \
+    96 /* a function that does nothing but set up a call and jump is shorter */
 
 static struct {
     bool looked;
@@ -133,19 +134,18 @@ unwind_return_to(const unwind_place *place, long value)
 {
     register const unwind_place *to __asm__("x9") = place;
     register long result __asm__("x0") = value;
-    __asm__ volatile(
-        "ldp x10, x11, [x9]\n\t"
-        "ldp x19, x20, [x9, #16]\n\t"
-        "ldp x21, x22, [x9, #32]\n\t"
-        "ldp x23, x24, [x9, #48]\n\t"
-        "ldp x25, x26, [x9, #64]\n\t"
-        "ldp x27, x28, [x9, #80]\n\t"
-        "ldr x29, [x9, #96]\n\t"
-        "mov sp, x11\n\t" /* last: a signal may overwrite what then lies below it */
-        "ret x10"
-        :
-        : "r"(to), "r"(result)
-        : "memory");
+    __asm__ volatile("ldp x10, x11, [x9]\n\t"
+                     "ldp x19, x20, [x9, #16]\n\t"
+                     "ldp x21, x22, [x9, #32]\n\t"
+                     "ldp x23, x24, [x9, #48]\n\t"
+                     "ldp x25, x26, [x9, #64]\n\t"
+                     "ldp x27, x28, [x9, #80]\n\t"
+                     "ldr x29, [x9, #96]\n\t"
+                     "mov sp, x11\n\t" /* last: a signal may overwrite what then lies below it */
+                     "ret x10"
+                     :
+                     : "r"(to), "r"(result)
+                     : "memory");
     __builtin_unreachable();
 }
 
@@ -184,7 +184,8 @@ unwind_load(void)
             unwinder.missing = "its threads have shadow stacks, which would miss the returns";
         }
         else if (library == NULL || !find_symbols(library)) {
-            unwinder.missing = LIBRARY " is not there; install it: apt install libgcc-s1, apk add libgcc";
+            unwinder.missing =
+                LIBRARY " is not there; install it: apt install libgcc-s1, apk add libgcc";
         }
     }
     return unwinder.missing;
@@ -204,8 +205,10 @@ visit_frame(struct _Unwind_Context *context, void *arg)
         run->is_own = false;
         return _URC_NO_REASON;
     }
-    int is_before = 0; /* whether the instruction has not been run: in a frame that a signal interrupted */
-    unwind_frame frame = {.place = {.ip = unwinder.ip(context, &is_before), .sp = unwinder.cfa(context)}};
+    int is_before =
+        0; /* whether the instruction has not been run: in a frame that a signal interrupted */
+    unwind_frame frame = {
+        .place = {.ip = unwinder.ip(context, &is_before), .sp = unwinder.cfa(context)}};
     for (size_t i = 0; i < UNWIND_SAVED; i++) {
         frame.place.saved[i] = unwinder.gr(context, saved_registers[i]);
     }

@@ -33,7 +33,8 @@ typedef struct {
 /* A function on the stack. It stands at `place`: behind the call that it has made. */
 typedef struct {
     unwind_place place;
-    const void *function; /* where its code begins, or a part of it that stands elsewhere; or NULL */
+    const void
+        *function; /* where its code begins, or a part of it that stands elsewhere; or NULL */
 } unwind_frame;
 
 /* Returns NULL, or why there is no way to look at the stack. */
