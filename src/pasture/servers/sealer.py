@@ -32,7 +32,6 @@ from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.probe.probe import Play
-    from pasture.servers.engines import Serves
     from pasture.servers.proving import Restart
 
 WORTH_A_ROUND_OBJECTS = 20_000
@@ -69,8 +68,8 @@ class Sealer:
             sealed once, unless the settings say otherwise: each further seal would keep for good
             what happens to be in use at that moment.
         server: gives the pid of the process that users know as the server, where another is sealed.
-        serves: says which requests its workers serve, as `engines.Row.serves`; "" where that is
-            not known.
+        serves: says which requests its workers serve, as a row of `servers.engines`; "" where
+            that is not known.
 
     Attributes:
         report: of the latest seal; None before the first.
@@ -87,7 +86,7 @@ class Sealer:
         works: bool = False,
         keeps_connections: bool | None = None,
         server: Callable[[], int] = os.getpid,
-        serves: Callable[[], Serves] = lambda: "",
+        serves: Callable[[], str] = lambda: "",
     ) -> None:
         global _latest
         _latest = self

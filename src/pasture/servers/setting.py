@@ -5,10 +5,20 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.errors import UsageError
-from pasture.servers.engines import Row
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class EngineRow(Protocol):
+        """What settings ask of an engine, of `pasture.servers.engines`."""
+
+        name: str
+        replaces_workers: bool
+        reforks: bool
+
 
 Raw = Any
 """A value as users give it: text, or what an option or `configure` takes."""
@@ -46,7 +56,7 @@ class Setting:
     # used by `pasture run`.
     check: Callable[[str], object] | None = None
     parts: tuple[Setting, ...] = ()  # settings that are read with this one
-    engines: Callable[[Row], bool] | None = None  # whether an engine knows it; None if all do
+    engines: Callable[[EngineRow], bool] | None = None  # whether an engine knows it; None if all do
     # Message and hint where the option is given to an engine that does not; `{}` is its name.
     refusal: tuple[str, str] = ("", "")
     since: str = "0.1.0"  # the version of pasture that had it first
@@ -57,10 +67,10 @@ class Setting:
         option = self.option.partition("/")[0].removeprefix("--").replace("-", "_")
         return option or self.variable.removeprefix("PASTURE_").lower()
 
-    def is_known_to(self, engine: Row) -> bool:
+    def is_known_to(self, engine: EngineRow) -> bool:
         return self.engines is None or self.engines(engine)
 
-    def require(self, engine: Row) -> None:
+    def require(self, engine: EngineRow) -> None:
         """Raise a UsageError with the words of the row if an engine does not know it."""
         if not self.is_known_to(engine):
             message, hint = self.refusal
