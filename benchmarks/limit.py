@@ -23,7 +23,7 @@ from pasture.display import progress
 from pasture.display.terminal import output_terminal
 from pasture.launch.ports import listens
 from pasture.proc.cgroup import read_usage
-from pasture.servers.settings import to_environment
+from pasture.serving.settings import to_environment
 from pasture.sizing import parse_bytes
 from pasture.trial import TrialPlan, run_trial, table
 from pasture.trial.measurement import workers_under_limit

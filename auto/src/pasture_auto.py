@@ -213,7 +213,7 @@ class _Watch:
 
 def _switch_on(module: str, policy: str) -> None:
     try:
-        from pasture.servers.switch import switch_on
+        from pasture.serving.switch import switch_on
 
         switch_on(module, policy)
     except Exception as error:

@@ -7,7 +7,7 @@ import pytest
 
 PROGRAM = """
 import os, time
-from pasture.servers.forked_process import Forking
+from pasture.serving.forked_process import Forking
 
 def end_by_itself(reader):
     os.read(reader, 1)
@@ -30,7 +30,7 @@ for ends_within_s, target in ((60, end_by_itself), (0.1, time.sleep)):
 
 LIKE_A_SPAWNED_ONE = """
 import atexit, os, signal
-from pasture.servers.forked_process import Forking
+from pasture.serving.forked_process import Forking
 
 parent = os.getpid()
 atexit.register(lambda: os.getpid() == parent or os.write(1, b"the application's end\\n"))
@@ -56,7 +56,7 @@ first.join()
 
 FAILS_TO_START = """
 import errno, os
-from pasture.servers.forked_process import Forking
+from pasture.serving.forked_process import Forking
 
 def refuse(number):
     def fail(*_):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.servers.app_name import did_you_mean, guess
+from pasture.serving.app_name import did_you_mean, guess
 
 pytestmark = pytest.mark.once
 

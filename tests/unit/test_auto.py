@@ -6,8 +6,8 @@ import pytest
 
 import pasture_auto
 from pasture.log_lines import log
-from pasture.servers import sealer
 from pasture.servers.engines import ENGINES
+from pasture.serving import sealer
 from pasture_auto import may_be_engine, program_of, read_engines, switches_of
 
 pytestmark = pytest.mark.once

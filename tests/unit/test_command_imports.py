@@ -43,7 +43,7 @@ def test_a_server_is_started_by_what_reads_its_settings() -> None:
     found = without_click(imported_by("run", "--max-uss", "200M", "python", "app.py"))  # refused
     rooms = {name.split(".")[1] for name in found if name.startswith("pasture.")}
     assert {name.partition(".")[0] for name in found} == {"pasture"}
-    assert "pasture.servers.settings" in found
+    assert "pasture.serving.settings" in found
     assert rooms <= {
         *(
             "cli",
@@ -51,6 +51,7 @@ def test_a_server_is_started_by_what_reads_its_settings() -> None:
             "errors",
             "trust",
             "servers",
+            "serving",
             "sealing",
             "profile",
             "warmup",

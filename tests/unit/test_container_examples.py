@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from pasture.cli.main import cli
-from pasture.servers.settings import SETTINGS
+from pasture.serving.settings import SETTINGS
 
 yaml = pytest.importorskip("yaml")
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "containers"

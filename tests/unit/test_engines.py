@@ -9,7 +9,7 @@ import pytest
 from pasture.cli.run import command
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
-from pasture.servers.settings import read_environment
+from pasture.serving.settings import read_environment
 
 pytestmark = pytest.mark.once
 

@@ -6,7 +6,7 @@ from types import FrameType, ModuleType, SimpleNamespace
 
 import pytest
 
-from pasture.servers.fork_hook import is_there, leads_elsewhere
+from pasture.serving.fork_hook import is_there, leads_elsewhere
 
 
 def fork() -> FrameType:

@@ -12,9 +12,9 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.config import Config
 
-from pasture.servers import restart
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.restart import LeftOut
+from pasture.serving import restart
+from pasture.serving.restart import LeftOut
 
 LEFT_OUT = LeftOut("warm-up", "GET /: hung", {})
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pasture.errors import AppImportFailed
-from pasture.servers.preload import importing
+from pasture.serving.preload import importing
 
 pytestmark = pytest.mark.once
 

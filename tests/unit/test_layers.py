@@ -1,6 +1,6 @@
 """The layers of the package, read from the import statements of its modules.
 
-    cli -> commands -> servers, display -> refork, sealing, warmup, fork_safety, proc, ... -> errors
+    cli -> commands -> servers, display -> serving -> refork, sealing, warmup, proc, ... -> errors
 
 Inside a package the same holds for its modules and folders: no ring. Imports inside functions and
 under TYPE_CHECKING count like any other: an arrow is an arrow.
@@ -31,6 +31,7 @@ FLOORS = (
     COMMANDS,
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
+    frozenset(("serving",)),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
     | frozenset(("launch", "proc", "profile", "sizing", "trust")),
     frozenset(("interpreter",)),
@@ -50,6 +51,7 @@ STANDARD_LIBRARY_ALONE = (
     "fork_safety",
     "refork",
     "servers",
+    "serving",
     "gc",
 )
 """What runs in a process that is sealed: whatever it imports is sealed in with it."""
@@ -264,6 +266,17 @@ def test_no_module_comes_back_to_itself_through_its_imports() -> None:
     assert rings(arrows) == []
 
 
+def test_what_two_engines_need_is_not_among_the_engines() -> None:
+    arrows = inside(imports(), "pasture.servers")
+    needed = [other for others in arrows.values() for other in others - {"engine", "engines"}]
+    assert {other for other in needed if needed.count(other) > 1} == set()
+
+
+def test_the_table_of_engines_imports_nothing() -> None:
+    table = imports()["pasture.servers.engines"] | imports()["pasture.servers"]
+    assert table <= {"__future__", "collections", "typing"}
+
+
 @pytest.mark.parametrize("promised", STANDARD_LIBRARY_ALONE)
 def test_what_runs_in_a_sealed_process_needs_the_standard_library_alone(promised: str) -> None:
     strangers = {
@@ -279,11 +292,12 @@ def test_what_runs_in_a_sealed_process_needs_the_standard_library_alone(promised
     ("module", "line"),
     [
         ("pasture.proc.smaps", "from pasture.scoreboard import reader"),
-        ("pasture.servers.sealer", "import pasture.trial.run"),
+        ("pasture.serving.sealer", "import pasture.trial.run"),
+        ("pasture.serving.setting", "from pasture.servers.engines import Row"),
         ("pasture.explain.table", "def f():\n    from pasture.top import table"),
         ("pasture.display.units", "if TYPE_CHECKING:\n    from ..cli import main"),
         ("pasture.display.units", "from pasture.servers import settings"),
-        ("pasture.servers.settings", "from pasture.servers.gunicorn.arbiter import SealingArbiter"),
+        ("pasture.serving.settings", "from pasture.servers.gunicorn.arbiter import SealingArbiter"),
         ("pasture.servers.gunicorn.hooks", "from pasture.servers.gunicorn.refork import spawn"),
     ],
 )

@@ -10,8 +10,8 @@ import pasture
 from pasture import log_lines
 from pasture.log_lines import PREFIX, find
 from pasture.probe.probe import ProbeReport
-from pasture.servers import restart
-from pasture.servers.proving import _write
+from pasture.serving import restart
+from pasture.serving.proving import _write
 
 FORMATS = {
     name: value

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pasture.profile.file import profile_of
-from pasture.servers.profiled import login_advice
-from pasture.servers.settings import read_environment
+from pasture.serving.profiled import login_advice
+from pasture.serving.settings import read_environment
 from pasture.warmup.warmup import warm_up
 
 REQUESTS = ("GET /", "GET /basket/?page=2", "GET /orders/")

@@ -246,7 +246,7 @@ def test_when_the_time_is_over_the_rest_is_left_out(there: Path) -> None:
 
 @pytest.mark.once
 def test_servers_without_a_profile_load_no_module_of_profiles() -> None:
-    program = "import sys, pasture.servers.sealer; print('pasture.profile' in sys.modules)"
+    program = "import sys, pasture.serving.sealer; print('pasture.profile' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
 

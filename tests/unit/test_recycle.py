@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pasture.errors import UsageError
 from pasture.proc.smaps import own_private_bytes
-from pasture.servers.recycle import (
+from pasture.serving.recycle import (
     LOOK_AT_LEAST_EVERY,
     MIN_BYTES,
     MemoryLimit,

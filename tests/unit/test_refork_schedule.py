@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from pasture.cli.run import command
 from pasture.errors import UsageError
 from pasture.refork.schedule import Schedule, parse_schedule
-from pasture.servers.settings import read_environment
+from pasture.serving.settings import read_environment
 
 
 def test_the_last_limit_of_a_schedule_holds_for_all_later_generations() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pasture.servers import restart, warming
-from pasture.servers.restart import LeftOut
-from pasture.servers.settings import read_environment
+from pasture.serving import restart, warming
+from pasture.serving.restart import LeftOut
+from pasture.serving.settings import read_environment
 
 LEFT_OUT = LeftOut("warm-up", "GET /: hung", {"GET /": (200, 0.5)})
 

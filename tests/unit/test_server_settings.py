@@ -7,8 +7,8 @@ import pytest
 
 import pasture_auto
 from pasture.errors import UnknownPolicy, UsageError
-from pasture.servers.setting import OFF, ON
-from pasture.servers.settings import SETTINGS, ServerSettings, read_environment, to_environment
+from pasture.serving.setting import OFF, ON
+from pasture.serving.settings import SETTINGS, ServerSettings, read_environment, to_environment
 from pasture.warmup.requests import Request
 
 

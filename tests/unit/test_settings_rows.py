@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UsageError
-from pasture.servers import settings
-from pasture.servers.settings import SETTINGS, ServerSettings, read_environment, to_environment
+from pasture.serving import settings
+from pasture.serving.settings import SETTINGS, ServerSettings, read_environment, to_environment
 
 pytestmark = pytest.mark.once
 
@@ -30,7 +30,7 @@ ROW = """\
 """
 PROGRAM = """
 import importlib.util, os, sys
-name = "pasture.servers.settings"
+name = "pasture.serving.settings"
 spec = importlib.util.spec_from_file_location(name, sys.argv[1])
 sys.modules[name] = settings = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(settings)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pasture.errors import AppImportFailed, SealFailed
-from pasture.servers.lifespan import SharedLifespan
+from pasture.serving.lifespan import SharedLifespan
 
 pytestmark = pytest.mark.interpreter
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pasture.servers.warming import host_at
+from pasture.serving.warming import host_at
 from pasture.warmup.requests import parse_lines
 
 

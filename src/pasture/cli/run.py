@@ -21,9 +21,9 @@ from pasture.errors import MissingExtra, UsageError
 from pasture.sealing.policy import find_policy
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
-from pasture.servers.setting import Setting
-from pasture.servers.settings import SETTINGS, read_environment, to_environment
-from pasture.servers.starter import STUB, VARIABLE, starter
+from pasture.serving.setting import Setting
+from pasture.serving.settings import SETTINGS, read_environment, to_environment
+from pasture.serving.starter import STUB, VARIABLE, starter
 from pasture.trust.untrusted_text import printable
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")

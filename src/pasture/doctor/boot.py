@@ -13,7 +13,7 @@ from pasture.errors import ProcessEnded, ServerFailed, UsageError
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
-from pasture.servers.settings import SETTINGS
+from pasture.serving.settings import SETTINGS
 from pasture.trust.private_files import temporary_folder
 
 WATCH = Path(__file__).with_name("watch")

@@ -14,7 +14,7 @@ from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Check, Finding
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
-from pasture.servers import restart
+from pasture.serving import restart
 from pasture.trust.untrusted_text import printable
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")

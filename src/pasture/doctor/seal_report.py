@@ -15,7 +15,7 @@ from pasture.proc.packages import read_text
 from pasture.reasons import BREAKS, Hazard, Reason
 from pasture.scoreboard.layout import Snapshot
 from pasture.sealing.policy import POLICIES
-from pasture.servers.settings import SETTINGS
+from pasture.serving.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
 _MAX_HAZARDS = 50

@@ -10,7 +10,7 @@ from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.findings import Finding
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
-from pasture.servers.settings import SETTINGS
+from pasture.serving.settings import SETTINGS
 
 _NOT_PRELOADED = 0.6
 _MIN_PRIVATE_BYTES = 8_000_000

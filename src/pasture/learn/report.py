@@ -14,7 +14,7 @@ from pasture.display.terminal import Terminal
 from pasture.launch.session import Group
 from pasture.profile.build import Built
 from pasture.profile.file import Profile
-from pasture.servers.profiled import REPORT
+from pasture.serving.profiled import REPORT
 from pasture.trust.private_files import temporary_folder
 
 START_S = 600.0

@@ -1,1 +1,4 @@
-"""How a policy gets into a pre-fork server: one package a server."""
+"""The engines that pasture seals: a row (`engines`), a class (`engine`), a module or folder each.
+
+What several of them need is in `pasture.serving`.
+"""

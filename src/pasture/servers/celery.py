@@ -27,10 +27,10 @@ from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.proc.parent import end_with_parent
 from pasture.refork.shortage import Backoff, is_shortage
-from pasture.servers.after_response import AfterResponse
 from pasture.servers.engine import Engine, installed
-from pasture.servers.recycle import MemoryLimit
-from pasture.servers.starter import starter
+from pasture.serving.after_response import AfterResponse
+from pasture.serving.recycle import MemoryLimit
+from pasture.serving.starter import starter
 from pasture.trust.untrusted_text import complain
 
 with installed("celery"):

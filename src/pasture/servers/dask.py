@@ -18,7 +18,7 @@ from typing import Any
 import dask
 from distributed.utils import get_mp_context
 
-from pasture.servers.settings import SETTINGS
+from pasture.serving.settings import SETTINGS
 
 PRELOAD = SETTINGS["preload"].variable
 METHOD = "distributed.worker.multiprocessing-method"

@@ -16,8 +16,8 @@ import sys
 from typing import Any
 
 from pasture.errors import UsageError
-from pasture.servers import preload
 from pasture.servers.engine import Engine, installed
+from pasture.serving import preload
 
 with installed("dramatiq"):
     from dramatiq import cli

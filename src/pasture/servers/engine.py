@@ -23,10 +23,10 @@ from pasture.errors import MissingExtra, PastureError, UsageError
 from pasture.fork_safety import generators
 from pasture.log_lines import NO_SEAL, log
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import process_name, restart
 from pasture.servers.engines import ENGINES
-from pasture.servers.sealer import seal_before_forks, show_log
-from pasture.servers.settings import ServerSettings, read_environment
+from pasture.serving import process_name, restart
+from pasture.serving.sealer import seal_before_forks, show_log
+from pasture.serving.settings import ServerSettings, read_environment
 from pasture.trust.untrusted_text import complain
 
 

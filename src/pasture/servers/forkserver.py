@@ -15,8 +15,8 @@ import os
 import sys
 
 from pasture.fork_safety import generators
-from pasture.servers.sealer import Sealer, or_end
-from pasture.servers.settings import settings_or_end
+from pasture.serving.sealer import Sealer, or_end
+from pasture.serving.settings import settings_or_end
 
 
 def _listed() -> tuple[str, ...]:

@@ -18,13 +18,13 @@ from typing import Any
 from pasture.errors import UsageError
 from pasture.fork_safety import generators
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import profiled, restart
 from pasture.servers.engine import Engine, installed
-from pasture.servers.forked_process import Forking
-from pasture.servers.preload import importing
-from pasture.servers.sealer import Sealer, without_exit
-from pasture.servers.settings import ServerSettings
-from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.serving import profiled, restart
+from pasture.serving.forked_process import Forking
+from pasture.serving.preload import importing
+from pasture.serving.sealer import Sealer, without_exit
+from pasture.serving.settings import ServerSettings
+from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
 from pasture.warmup.warmup import WarmUpReport
 

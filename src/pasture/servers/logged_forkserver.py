@@ -3,7 +3,7 @@
 Importing it is the switch.
 """
 
-from pasture.servers.sealer import show_log
+from pasture.serving.sealer import show_log
 
 show_log()
 

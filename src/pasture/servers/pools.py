@@ -22,9 +22,9 @@ from pasture.log_lines import log
 from pasture.sealing.policy import Policy, find_policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.servers import profiled
-from pasture.servers.sealer import level_of
-from pasture.servers.settings import SETTINGS
+from pasture.serving import profiled
+from pasture.serving.sealer import level_of
+from pasture.serving.settings import SETTINGS
 
 OBSERVING_MODULE = "pasture.servers.observed_forkserver"
 PRELOAD_MODULE = "pasture.servers.forkserver"

@@ -11,8 +11,8 @@ import os
 from multiprocessing import popen_fork
 from typing import Any
 
-from pasture.servers.sealer import Sealer, or_end
-from pasture.servers.settings import settings_or_end
+from pasture.serving.sealer import Sealer, or_end
+from pasture.serving.settings import settings_or_end
 
 
 def install() -> None:

@@ -24,9 +24,9 @@ from collections.abc import Iterator, Sequence
 from pasture.errors import MissingExtra, PastureError
 from pasture.fork_safety import generators
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import fork_hook, preload
-from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
-from pasture.servers.settings import read_environment
+from pasture.serving import fork_hook, preload
+from pasture.serving.sealer import Sealer, or_end, show_log, without_exit
+from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
 _WORKER = "pyspark.worker"

@@ -20,13 +20,10 @@ from typing import Any
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import (
-    import_watch,
-    one_process,
-    restart,  # noqa: F401  notes how this was started
-)
-from pasture.servers.sealer import has_sealed, seal_before_forks, show_log
-from pasture.servers.settings import read_environment
+from pasture.servers import import_watch, one_process
+from pasture.serving import restart  # noqa: F401  notes how this was started
+from pasture.serving.sealer import has_sealed, seal_before_forks, show_log
+from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
 _FORKSERVER = "pasture.servers.logged_forkserver"

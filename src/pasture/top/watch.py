@@ -21,7 +21,7 @@ from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_entries, roles_of
-from pasture.servers.settings import SETTINGS
+from pasture.serving.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
 _WINDOW_S = 60.0

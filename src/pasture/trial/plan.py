@@ -16,8 +16,8 @@ from pasture.errors import MissingExtra, PortTaken, UsageError
 from pasture.launch.ports import LOOPBACK, port_is_free
 from pasture.proc import smaps
 from pasture.sealing.policy import POLICIES, find_policy
-from pasture.servers import app_name
-from pasture.servers.starter import STUB
+from pasture.serving import app_name
+from pasture.serving.starter import STUB
 from pasture.trial.servers import SERVERS, find_server
 from pasture.trial.servers.facts import STOCK, ServerFacts
 from pasture.warmup.requests import Header, Request

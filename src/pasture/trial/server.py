@@ -23,7 +23,7 @@ from pasture.errors import AppImportFailed, UsageError
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import Group, environment
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
-from pasture.servers.settings import to_environment
+from pasture.serving.settings import to_environment
 from pasture.trial import diagnosis
 from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK, Phrases, Start

@@ -31,7 +31,7 @@ from pasture.servers.gunicorn.refork import spawn
 from pasture.servers.gunicorn.refork.refork import Refork
 from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 from pasture.servers.gunicorn.refork.spawn import SpawnFailed
-from pasture.servers.settings import read_environment
+from pasture.serving.settings import read_environment
 
 LINES = ("GET http://localhost:8000/a?b=%20", "HEAD http://[::1]:80/", "GET http://a/[1]")
 LOADS_EACH = 300

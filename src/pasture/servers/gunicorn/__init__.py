@@ -16,10 +16,10 @@ from typing import Any
 from pasture.errors import PastureError
 from pasture.log_lines import NO_SEAL, PREFIX
 from pasture.sealing.policy import find_policy
-from pasture.servers import restart
 from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
-from pasture.servers.settings import SETTINGS, read_environment
+from pasture.serving import restart
+from pasture.serving.settings import SETTINGS, read_environment
 from pasture.trust.private_files import require_temporary_file
 
 with installed("gunicorn"):

@@ -13,10 +13,10 @@ from gunicorn.app.wsgiapp import WSGIApplication
 from gunicorn.errors import AppImportError
 
 from pasture.errors import AppImportFailed
-from pasture.servers import restart
-from pasture.servers.app_name import did_you_mean
 from pasture.servers.gunicorn import engine
-from pasture.servers.preload import import_failed
+from pasture.serving import restart
+from pasture.serving.app_name import did_you_mean
+from pasture.serving.preload import import_failed
 
 
 class SealedApplication(WSGIApplication):  # type: ignore[misc]

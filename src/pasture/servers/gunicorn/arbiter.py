@@ -28,16 +28,16 @@ from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import profiled, restart
-from pasture.servers.after_response import AfterAnswer
 from pasture.servers.gunicorn import asgi, cooperative, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
-from pasture.servers.lifespan import SharedLifespan, start_once
-from pasture.servers.restart import LeftOut
-from pasture.servers.sealer import Sealer
-from pasture.servers.settings import ServerSettings
-from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.serving import profiled, restart
+from pasture.serving.after_response import AfterAnswer
+from pasture.serving.lifespan import SharedLifespan, start_once
+from pasture.serving.restart import LeftOut
+from pasture.serving.sealer import Sealer
+from pasture.serving.settings import ServerSettings
+from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.protocol import Protocol
 from pasture.warmup.warmup import WarmUpReport

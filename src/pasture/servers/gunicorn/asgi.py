@@ -12,8 +12,8 @@ import signal
 import sys
 from typing import Any
 
-from pasture.servers.after_response import AfterAnswer, Watched
 from pasture.servers.gunicorn.hooks import AfterRequest, call_behind
+from pasture.serving.after_response import AfterAnswer, Watched
 
 OF_GUNICORN = ("gunicorn.workers.gasgi",)
 OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")

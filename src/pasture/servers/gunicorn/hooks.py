@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.scoreboard.recorder import recorder
-from pasture.servers import profiled
-from pasture.servers.after_response import AfterResponse
-from pasture.servers.recycle import MemoryLimit
+from pasture.serving import profiled
+from pasture.serving.after_response import AfterResponse
+from pasture.serving.recycle import MemoryLimit
 
 
 class Behind:

@@ -20,7 +20,7 @@ from gunicorn import util
 from pasture.log_lines import PREFIX, PROBE
 from pasture.servers.gunicorn import asgi
 from pasture.servers.gunicorn.worker_class import is_known_module
-from pasture.servers.proving import loop_factory
+from pasture.serving.proving import loop_factory
 
 if TYPE_CHECKING:
     from pasture.probe.replay import Replay

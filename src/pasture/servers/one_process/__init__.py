@@ -70,7 +70,7 @@ def _say(server: str) -> None:
 
     In another thread it serves on the side, metrics for instance.
     """
-    from pasture.servers import sealer  # `pasture run` reads the table above without it
+    from pasture.serving import sealer  # `pasture run` reads the table above without it
 
     global has_said
     is_program = threading.current_thread() is threading.main_thread() and os.getpid() == _pid

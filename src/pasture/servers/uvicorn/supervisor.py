@@ -26,15 +26,15 @@ from pasture.log_lines import enable, log
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import profiled, restart
-from pasture.servers.after_response import Watched
-from pasture.servers.lifespan import SharedLifespan, start_once
-from pasture.servers.preload import importing
-from pasture.servers.restart import LeftOut
-from pasture.servers.sealer import Sealer, without_exit
-from pasture.servers.settings import ServerSettings
 from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, as_in_uvicorn
-from pasture.servers.warming import host_at, warm_up_as_set
+from pasture.serving import profiled, restart
+from pasture.serving.after_response import Watched
+from pasture.serving.lifespan import SharedLifespan, start_once
+from pasture.serving.preload import importing
+from pasture.serving.restart import LeftOut
+from pasture.serving.sealer import Sealer, without_exit
+from pasture.serving.settings import ServerSettings
+from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
 from pasture.warmup.warmup import WarmUpReport
 
@@ -120,7 +120,7 @@ class SealingSupervisor(Multiprocess):
 
     def _play(self, replay: Replay) -> None:
         """Be a worker that opens no socket, in a probe."""
-        from pasture.servers.proving import loop_factory  # now: it is sealed in
+        from pasture.serving.proving import loop_factory  # now: it is sealed in
 
         config = self.config
         self._context.part()

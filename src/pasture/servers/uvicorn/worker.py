@@ -18,9 +18,9 @@ from uvicorn.config import Config
 from uvicorn.supervisors.multiprocess import SIGNALS
 
 from pasture.log_lines import log
-from pasture.servers.after_response import AfterResponse
-from pasture.servers.forked_process import Forking, Worker
-from pasture.servers.recycle import MemoryLimit
+from pasture.serving.after_response import AfterResponse
+from pasture.serving.forked_process import Forking, Worker
+from pasture.serving.recycle import MemoryLimit
 
 
 class ForkContext(Forking):

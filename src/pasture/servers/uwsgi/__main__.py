@@ -9,8 +9,8 @@ import shutil
 import sys
 
 from pasture.errors import MissingExtra
-from pasture.servers import process_name
-from pasture.servers.starter import starter
+from pasture.serving import process_name
+from pasture.serving.starter import starter
 from pasture.trust.untrusted_text import complain
 
 # Shared: imported by the master under lazy-apps too, which can then be refused.

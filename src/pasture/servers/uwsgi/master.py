@@ -21,12 +21,12 @@ from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.steps import HEAP_STEPS
-from pasture.servers import profiled, restart
 from pasture.servers.engine import Engine
-from pasture.servers.restart import LeftOut
-from pasture.servers.sealer import Sealer, or_end, show_log, without_exit
 from pasture.servers.uwsgi import hooks, worker
-from pasture.servers.warming import warm_up_as_set
+from pasture.serving import profiled, restart
+from pasture.serving.restart import LeftOut
+from pasture.serving.sealer import Sealer, or_end, show_log, without_exit
+from pasture.serving.warming import warm_up_as_set
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.protocol import Protocol
 from pasture.warmup.warmup import WarmUpReport

@@ -18,10 +18,10 @@ from pasture.log_lines import log
 from pasture.scoreboard import layout
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import child, exit
-from pasture.servers import profiled
-from pasture.servers.after_response import AfterResponse
-from pasture.servers.recycle import MemoryLimit
 from pasture.servers.uwsgi import hooks
+from pasture.serving import profiled
+from pasture.serving.after_response import AfterResponse
+from pasture.serving.recycle import MemoryLimit
 
 _after = AfterResponse(None)
 

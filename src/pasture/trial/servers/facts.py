@@ -15,7 +15,7 @@ from pasture.errors import UsageError
 from pasture.proc import tree
 from pasture.sealing.policy import POLICIES
 from pasture.servers.engines import ENGINES
-from pasture.servers.starter import STUB
+from pasture.serving.starter import STUB
 
 STOCK = "stock"
 """The policy under which a server runs as its makers ship it."""

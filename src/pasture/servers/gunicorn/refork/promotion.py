@@ -28,7 +28,7 @@ from pasture.reasons import Hazard
 from pasture.refork.channel import Channel
 from pasture.refork.served import Served, host_of, words_of
 from pasture.scoreboard.board import Row
-from pasture.servers import profiled
+from pasture.serving import profiled
 
 LOOK = signal.SIGURG
 """Sent to a worker after a message. Ignored by a process that does not know it yet."""

@@ -27,7 +27,7 @@ from pasture.servers.gunicorn.hooks import call_after_request
 from pasture.servers.gunicorn.refork.promotion import has_answered, has_answered_asgi
 from pasture.servers.gunicorn.refork.refork import Refork
 from pasture.servers.gunicorn.refork.spawn import LoadEnded, NotLoaded, SpawnFailed
-from pasture.servers.settings import ServerSettings
+from pasture.serving.settings import ServerSettings
 
 _ABLE = (
     *("gunicorn.workers.sync", "gunicorn.workers.gthread"),

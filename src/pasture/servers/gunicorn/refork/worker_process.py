@@ -36,7 +36,7 @@ from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import Behind
 from pasture.servers.gunicorn.refork import promotion
 from pasture.servers.gunicorn.refork.promotion import Promotable
-from pasture.servers.settings import ServerSettings
+from pasture.serving.settings import ServerSettings
 from pasture.trust.untrusted_text import complain
 
 BROKEN_MOLD = 70

@@ -12,7 +12,7 @@ from types import TracebackType
 
 from pasture.errors import AppImportFailed, PastureError
 from pasture.log_lines import log
-from pasture.servers import app_name
+from pasture.serving import app_name
 
 _HINT = "check PASTURE_PRELOAD, or the list of the forkserver"
 _IMPORTING = ("importlib", "pasture", "_frozen_importlib")

@@ -14,8 +14,8 @@ import sys
 
 from pasture.errors import PastureError
 from pasture.sealing.policy import find_policy
-from pasture.servers.sealer import show_log
-from pasture.servers.settings import SETTINGS, read_environment
+from pasture.serving.sealer import show_log
+from pasture.serving.settings import SETTINGS, read_environment
 from pasture.trust.untrusted_text import complain
 
 POLICY = SETTINGS["policy"].variable

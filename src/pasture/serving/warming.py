@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
-from pasture.servers import profiled, restart
-from pasture.servers.sealer import Log, write_to_log
-from pasture.servers.settings import ServerSettings
+from pasture.serving import profiled, restart
+from pasture.serving.sealer import Log, write_to_log
+from pasture.serving.settings import ServerSettings
 from pasture.warmup.warmup import Answer, WarmUpReport, before_any, warm_up
 
 if TYPE_CHECKING:
-    from pasture.servers.lifespan import SharedLifespan
+    from pasture.serving.lifespan import SharedLifespan
 
 _ANY = ("", "0.0.0.0", "::")
 

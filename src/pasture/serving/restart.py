@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from pasture.servers.starter import starter
+from pasture.serving.starter import starter
 
 VARIABLE = "PASTURE_PROBE_FAILED"
 """From one start to the next: `LeftOut` as JSON. No variable of the user's."""

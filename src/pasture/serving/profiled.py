@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pasture.profile.build import Built, Meter
     from pasture.profile.file import Profile
     from pasture.profile.recorder import Recorder
-    from pasture.servers.after_response import AfterAnswer
-    from pasture.servers.settings import ServerSettings
+    from pasture.serving.after_response import AfterAnswer
+    from pasture.serving.settings import ServerSettings
     from pasture.warmup.warmup import Answer
 
 REPORT = "PASTURE_PROFILE_REPORT"
@@ -124,7 +124,7 @@ def noted(application: Any, settings: ServerSettings, *, is_asgi: bool) -> Any:
     note = noting(None, settings)
     if note is None:
         return application
-    from pasture.servers.after_response import Watched
+    from pasture.serving.after_response import Watched
 
     return Watched(application, note) if is_asgi else noting_wsgi(application)
 

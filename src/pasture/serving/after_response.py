@@ -11,7 +11,7 @@ from typing import Any
 
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import gc_settings
-from pasture.servers.recycle import MemoryLimit, UssWatch
+from pasture.serving.recycle import MemoryLimit, UssWatch
 
 
 class AfterResponse:

@@ -23,8 +23,8 @@ from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.servers import fork_hook, preload, profiled
-from pasture.servers.settings import ServerSettings
+from pasture.serving import fork_hook, preload, profiled
+from pasture.serving.settings import ServerSettings
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import complain, to_json
 from pasture.warmup.guard import Guard
@@ -32,7 +32,7 @@ from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.probe.probe import Play
-    from pasture.servers.proving import Restart
+    from pasture.serving.proving import Restart
 
 WORTH_A_ROUND_OBJECTS = 20_000
 """New objects that make another seal worth it: about 2 MB of private memory in each worker forked
@@ -165,7 +165,7 @@ class Sealer:
         if self._begin_anew is None or warm_up is None or not self._settings.policy.warms_up:
             self._seal(warm_up, strict=self._settings.strict)
             return
-        from pasture.servers import proving  # now: it is sealed in
+        from pasture.serving import proving  # now: it is sealed in
 
         served: list[WarmUpReport] = []
 

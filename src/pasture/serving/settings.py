@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from pasture.errors import PastureError, UsageError
 from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
-from pasture.servers.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
-from pasture.servers.setting import Raw, Setting, setting
+from pasture.serving.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
+from pasture.serving.setting import Raw, Setting, setting
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns

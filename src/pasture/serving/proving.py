@@ -17,9 +17,9 @@ from pasture.probe.expectation import Expectation, expectations
 from pasture.probe.probe import Play, ProbeReport, probe
 from pasture.reasons import Hazard
 from pasture.sealing.report import StepReport
-from pasture.servers import restart
-from pasture.servers.restart import LeftOut
-from pasture.servers.settings import ServerSettings
+from pasture.serving import restart
+from pasture.serving.restart import LeftOut
+from pasture.serving.settings import ServerSettings
 from pasture.warmup.requests import Request
 from pasture.warmup.warmup import WarmUpReport
 
