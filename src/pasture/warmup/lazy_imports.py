@@ -115,7 +115,8 @@ def pending() -> Iterator[Pending]:
     kind: type | None = vars(types).get("LazyImportType")
     if kind is None:
         return
-    for module in list(sys.modules.values()):
+    # multiprocessing gives __main__ a second name.
+    for module in {id(one): one for one in list(sys.modules.values())}.values():
         if isinstance(module, ModuleType):
             for name, value in list(vars(module).items()):
                 if type(value) is kind:
