@@ -15,6 +15,7 @@ PAGE = REPOSITORY / "docs" / "results" / "agents.md"
 PROSE = ("<!-- agents -->\n", "<!-- end of the agents -->\n")
 FIGURES = ("<!-- figures -->\n", "<!-- end of the figures -->\n")
 MB = 1e6
+SERVERS = ("gunicorn", "uvicorn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +35,6 @@ class Row:
     sealed: Run
     stock: Run | None
     refork: Run | None = None
-
-    @property
-    def growth(self) -> float:
-        """Private memory of a sealed worker with the agent, in parts of that without."""
-        return private(self.sealed) / private(self.alone)
 
     @property
     def failure(self) -> str:
@@ -83,65 +79,74 @@ def arrived(found: Delivery) -> str:
 
 
 def prose(agents: Iterable[Agent]) -> str:
-    """A row an agent: what it starts, what becomes of it, what pasture does, what to do."""
+    """A row an agent: what it starts, what becomes of it, what pasture does, what to do.
+
+    What is started in each worker has no row: the row of the same agent before says that.
+    """
     head = ("agent", "starts before the fork", "after the fork", "pasture", "you")
-    rows = [(a.title, a.before, a.after, a.pasture, a.advice or "nothing") for a in agents]
+    started = [agent for agent in agents if agent.place != "worker"]
+    rows = [(a.title, a.before, a.after, a.pasture, a.advice or "nothing") for a in started]
     return _table(head, rows)
 
 
 def figures(rows: Sequence[Row]) -> str:
-    """A row an agent and server; the interpreters stand side by side."""
-    versions = {minor_of(run): run.python for row in rows for run in (row.sealed, row.alone)}
-    minors = sorted(versions, key=lambda minor: int(minor.partition(".")[2]))
-    head = (
-        "agent", "server", "threads", *(f"CPython {versions[minor]}" for minor in minors),
-        "refork", "stock", "arrived", "refork", "at the end", "stock",
-    )  # fmt: skip
-    groups = groupby(rows, key=lambda row: (row.agent.title, row.server))
-    return _table(head, [_figures(list(same), minors) for _, same in groups])
+    """A row an agent: a worker of each server, and what was lost."""
+    head = ("agent", "threads", "gunicorn", "refork", "stock", "uvicorn", "did not arrive")
+    groups = groupby(rows, key=lambda row: row.agent.title)
+    return _table(head, [_figures(list(same)) for _, same in groups])
 
 
 def minor_of(run: Run) -> str:
     return ".".join(run.python.split(".")[:2])
 
 
-def _figures(rows: Sequence[Row], minors: Sequence[str]) -> tuple[str, ...]:
-    """Cells of one agent under one server."""
-    agent, server = rows[0].agent, rows[0].server
-    of = {minor_of(row.sealed): row for row in rows}
+def _figures(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Cells of one agent."""
+    agent = rows[0].agent
+    of = {server: [row for row in rows if row.server == server] for server in SERVERS}
     refork = next((row.refork for row in rows if row.refork), None)
-    stock = next((row.stock for row in rows if row.stock), None)
-    sealed = [row.sealed for row in rows if not row.failure]
-    threads = sorted({run.tasks_before - 1 for run in sealed})
-    shows_end = bool(sealed) and bool(agent.kinds) and not (agent.scrape or agent.by_clock)
+    stock = next((row.stock for row in of["gunicorn"] if row.stock), None)
+    threads = sorted({row.sealed.tasks_before - 1 for row in rows if not row.failure})
     return (
         agent.title,
-        server,
         " or ".join(map(str, threads)),
-        *(_private(of[minor]) if minor in of else "" for minor in minors),
+        _private(of["gunicorn"]),
         _memory(refork),
         _memory(stock),
-        _arrived_of(agent, sealed) if agent.kinds else "",
-        _arrived_in(refork) if agent.kinds else "",
-        arrived(total([run.last for run in sealed])) if shows_end else "",
-        arrived(stock.last) if shows_end and stock is not None else "",
+        _private(of["uvicorn"]),
+        "; ".join(missing for server in SERVERS for missing in _missing(agent, of[server])),
     )
 
 
-def _private(row: Row) -> str:
-    """Private memory of a worker, and in relation to one without the agent."""
-    if row.failure:
-        return _cell(row.failure.splitlines()[0])
-    growth = f" ({row.growth:.0%})" if row.agent.kinds else ""
-    sealed = "" if row.sealed.reason is None else ", not sealed"
-    return f"{_memory(row.sealed)}{growth}{sealed}"
+def _private(rows: Sequence[Row]) -> str:
+    """Private memory of a worker on the newest interpreter (and on all, from least to most)."""
+    failures = [row.failure.splitlines()[0] for row in rows if row.failure]
+    if failures:
+        return _cell(failures[0])
+    if not rows:
+        return ""
+    newest = max(rows, key=lambda row: int(minor_of(row.sealed).partition(".")[2]))
+    each = sorted(rows, key=lambda row: private(row.sealed))
+    unsealed = "" if all(row.sealed.reason is None for row in rows) else ", not sealed"
+    low, high = _memory(each[0].sealed), _memory(each[-1].sealed)
+    return f"{_memory(newest.sealed)} ({low}-{high}){unsealed}"
 
 
-def _arrived_of(agent: Agent, runs: Sequence[Run]) -> str:
-    if not agent.by_clock:
-        return arrived(total([run.steady for run in runs])) if runs else ""
-    each = ", ".join("/".join(map(str, run.steady.by_worker)) for run in runs)
-    return f"{each} from the workers, {sum(run.from_parent for run in runs)} from the parent"
+def _missing(agent: Agent, rows: Sequence[Row]) -> Iterator[str]:
+    """What requests to one server had reported, and did not arrive."""
+    runs = [row.sealed for row in rows if not row.failure]
+    if not (runs and agent.kinds):
+        return
+    server = rows[0].server
+    if agent.by_clock:
+        if not all(count for run in runs for count in run.steady.by_worker):
+            yield f"{server}: workers report nothing"
+        return
+    steady, last = total([run.steady for run in runs]), total([run.last for run in runs])
+    if steady.once < steady.asked:
+        yield f"{server}: {steady.asked - steady.once} of {steady.asked}"
+    elif not agent.scrape and last.once < last.asked:
+        yield f"{server}, at the end: {last.asked - last.once} of {last.asked}"
 
 
 def total(found: Sequence[Delivery]) -> Delivery:
@@ -157,13 +162,8 @@ def total(found: Sequence[Delivery]) -> Delivery:
 
 
 def _memory(run: Run | None) -> str:
-    return f"{private(run) / MB:.1f} MB" if run is not None and run.private_bytes else ""
-
-
-def _arrived_in(run: Run | None) -> str:
-    if run is None:
-        return ""
-    return _cell(run.failure.splitlines()[0]) if run.failure else arrived(run.steady)
+    """In MB, the mean of the workers."""
+    return f"{private(run) / MB:.1f}" if run is not None and run.private_bytes else ""
 
 
 def complaints(rows: Sequence[Row]) -> Iterator[str]:
