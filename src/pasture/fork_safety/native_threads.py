@@ -82,13 +82,15 @@ def _of_the_interpreter(threads: Sequence[NativeThread]) -> Iterator[Hazard]:
 
     Those have no Python code to run: `faulthandler` has the only one.
     """
+    if not threads:
+        return  # sys._current_frames() makes frames of all interpreters, in the one that asks
     known = {thread.ident for thread in threading.enumerate()} | {threading.get_ident()}
     modules = [
         str(frame.f_globals.get("__name__", ""))
         for ident, frame in sys._current_frames().items()
         if ident not in known
     ]
-    for module in dict.fromkeys(modules if threads else ()):
+    for module in dict.fromkeys(modules):
         yield Hazard(f"a thread that {module or 'code'} has started", START_EACH, Reason.THREAD)
     if len(threads) > len(modules):
         yield Hazard("faulthandler's watchdog", _WATCHDOG_HINT, Reason.NATIVE_THREAD)
