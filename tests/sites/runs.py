@@ -179,7 +179,7 @@ class _Running:
         def replaced() -> bool:
             fine = [self._answers(self.site.recycle) for _ in range(_ASKED_AT_ONCE)]
             now = set(server.members())
-            return all(fine) and bool(before - now) and len(now) >= len(before)
+            return all(fine) and bool(before - now) and bool(now - before)
 
         server.wait_for(replaced, "no worker is recycled", timeout_s=self.site.start_s)
         self.steps.append(Step("a worker is recycled", 0, "done"))
