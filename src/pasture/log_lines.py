@@ -2,12 +2,14 @@
 
 One format writes each line and finds it. A format has a `%s` for each value. In the log `pasture: `
 stands before it, by the handler of `pasture`'s logger, or as `PREFIX` in a logger of the server's.
+Lists that are too long for a line or a log are cut here.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Sequence
 
 PREFIX = "pasture: "
 
@@ -53,3 +55,15 @@ def find(line: str, log: str) -> tuple[str, ...] | None:
     end = last or r"\s*$"
     found = re.search("".join(f"{text}(.+?)" for text in texts) + end, log, re.MULTILINE)
     return None if found is None else found.groups()
+
+
+def some(names: Sequence[str], limit: int) -> str:
+    """The first names of a list, as in `a, b and 3 more`."""
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
+
+
+def first_of(lines: Sequence[str], limit: int, more: str) -> list[str]:
+    """The first lines, and one for the rest, as `3 more differ`, of which `more` is the end."""
+    left = len(lines) - limit
+    return [*lines[:limit], *([f"{left} more {more}"] if left > 0 else [])]

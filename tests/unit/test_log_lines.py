@@ -8,7 +8,7 @@ import pytest
 
 import pasture
 from pasture import log_lines
-from pasture.log_lines import PREFIX, find
+from pasture.log_lines import PREFIX, find, first_of, some
 from pasture.probe.probe import ProbeReport
 from pasture.serving import restart
 from pasture.serving.proving import _write
@@ -108,3 +108,17 @@ def test_pastures_logger_keeps_its_class_and_its_level() -> None:
     assert isinstance(found, Applications)
     found.setLevel(logging.ERROR)
     assert not found.isEnabledFor(logging.INFO)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"), [("", ""), ("a", "a"), ("ab", "a, b"), ("abcd", "a, b and 2 more")]
+)
+def test_a_list_in_a_line_names_the_first_and_counts_the_rest(names: str, shown: str) -> None:
+    assert some(names, 2) == shown
+
+
+@pytest.mark.parametrize(
+    ("lines", "shown"), [("", []), ("ab", ["a", "b"]), ("abcd", ["a", "b", "2 more differ"])]
+)
+def test_lines_of_a_log_are_cut_and_counted(lines: str, shown: list[str]) -> None:
+    assert first_of(lines, 2, "differ") == shown

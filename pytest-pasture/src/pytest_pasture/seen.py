@@ -19,11 +19,11 @@ from pathlib import Path
 from stat import S_ISDIR
 from types import FrameType
 
+from pasture.proc import OF_THE_KERNEL
 from pasture.proc.stat import start_time
 
 _Stamp = tuple[int, int, int]
 
-_NO_INPUTS = ("/dev/", "/proc/", "/sys/")
 _CACHES = ("/__pycache__/", "/.pytest_cache/", "/.hypothesis/", "/.coverage")
 _PROGRAMS = (".py", ".so", ".pth", ".dist-info", ".egg-info", ".egg-link")
 _STANDARD_LIBRARY = str(Path(os.__file__).parent)
@@ -128,7 +128,7 @@ class Seen:
         if not isinstance(path, str):
             return
         path = os.path.abspath(path)
-        if path.startswith(_NO_INPUTS) or any(one in f"{path}/" for one in _CACHES):
+        if path.startswith(OF_THE_KERNEL) or any(one in f"{path}/" for one in _CACHES):
             return
         if event != "open":
             if path not in self._folders and (folder := Folder.of(path)) is not None:
@@ -145,7 +145,7 @@ class Seen:
         self.stop()
         files: dict[str, _Stamp | None] = {}
         for path in {*self._read, *_modules(), sys.executable, *map(str, more)} - self._written:
-            if not path.startswith(_NO_INPUTS) and (stamp := _stamp(path)) is not None:
+            if not path.startswith(OF_THE_KERNEL) and (stamp := _stamp(path)) is not None:
                 files[path] = stamp if stamp[0] < self.started_ns else None
         folders = dict(self._folders)
         for path, finder in sys.path_importer_cache.items():

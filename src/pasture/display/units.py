@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 BYTES_PER_MB = 1_000_000
 
 
@@ -38,9 +36,3 @@ def duration(value_s: float) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun, as in `1 worker`, `4 workers`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def some(names: Sequence[str], limit: int) -> str:
-    """The first names of a list, as in `a, b and 3 more`."""
-    more = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(names[:limit]) + more

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from pasture.display.units import count, megabytes, some
+from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.findings import Finding
+from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
 from pasture.serving.settings import SETTINGS

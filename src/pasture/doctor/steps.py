@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from pasture.display.units import some
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Finding
 from pasture.doctor.threads import Thread
 from pasture.fork_safety import native_threads
 from pasture.fork_safety.survey import remedy_for_thread, starts_again
 from pasture.interpreter import without_remedy
+from pasture.log_lines import some
 from pasture.proc.maps import python_version
 from pasture.reasons import Reason
 from pasture.sealing.steps import HEAP_STEPS, Lack

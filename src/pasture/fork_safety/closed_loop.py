@@ -20,6 +20,7 @@ from typing import Any
 
 from pasture.fork_safety.event_loop import BOUND, Closed, describe
 from pasture.fork_safety.names import Names
+from pasture.log_lines import some
 from pasture.reasons import Hazard, Reason
 
 _OPEN_IN_EACH = "close it in the lifespan's end, and open it in its start"
@@ -116,8 +117,7 @@ def waits_for(loop: asyncio.AbstractEventLoop | None) -> str:
     names = [name for task in tasks if (name := _task(task)) is not None]
     own = threading.main_thread()
     names += [f"thread {t.name}" for t in threading.enumerate() if t is not own and not t.daemon]
-    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
-    return ", ".join(names[:_MAX_NAMES]) + more or "a request, or code without an await"
+    return some(names, _MAX_NAMES) or "a request, or code without an await"
 
 
 def _task(task: asyncio.Task[Any]) -> str | None:

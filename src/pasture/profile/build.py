@@ -24,6 +24,7 @@ from uuid import UUID
 
 from pasture.fork_safety import generators
 from pasture.fork_safety.identity import Identity
+from pasture.log_lines import first_of
 from pasture.proc.own_memory import read_own_memory
 from pasture.profile import effects
 from pasture.profile.file import Profile, pattern_of
@@ -141,8 +142,7 @@ def summary_of(built: tuple[Built, ...]) -> str:
 def problems_of(built: tuple[Built, ...]) -> tuple[str, ...]:
     """Sentences about entries that were not built: some of them, and the number of the rest."""
     found = [f"{one.entry}: {one.problem}" for one in built if one.problem]
-    left = len(found) - MAX_PROBLEMS
-    return (*found[:MAX_PROBLEMS], *([f"{left} more entries were not built"] if left > 0 else []))
+    return tuple(first_of(found, MAX_PROBLEMS, "entries were not built"))
 
 
 def resolve(name: str) -> Any:

@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pasture.errors import UsageError
+from pasture.log_lines import first_of
 from pasture.trust import private_files
 from pasture.trust.foreign_files import read_trusted
 from pasture.trust.untrusted_text import printable
@@ -188,7 +189,7 @@ def parse(text: str) -> Profile:
             found.setdefault(kind, []).append(value)
         else:
             problems.append(f"line {number} is no entry: {printable(line[:80])}")
-    return profile_of(found, tuple(_shortened(problems)))
+    return profile_of(found, tuple(first_of(problems, _MAX_PROBLEMS, "lines are no entries")))
 
 
 def write(path: Path, profile: Profile) -> None:
@@ -221,11 +222,6 @@ def _woven(first: tuple[str, ...], second: tuple[str, ...]) -> Iterator[str]:
         yield from before.get(value, ())
         yield value
     yield from waiting
-
-
-def _shortened(problems: list[str]) -> list[str]:
-    left = len(problems) - _MAX_PROBLEMS
-    return problems[:_MAX_PROBLEMS] + ([f"{left} more lines are no entries"] if left > 0 else [])
 
 
 def _unusable(path: Path, why: str, hint: str | None = None) -> UsageError:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.errors import PastureError, ProbeFailed
-from pasture.log_lines import PROBE, STARTING_ANEW, THE_WARM_UP
+from pasture.log_lines import PROBE, STARTING_ANEW, THE_WARM_UP, first_of
 from pasture.probe.expectation import Expectation, expectations
 from pasture.probe.probe import Play, ProbeReport, probe
 from pasture.reasons import Hazard
@@ -154,10 +154,8 @@ def _write(report: ProbeReport, log: Log, uncompared: Collection[str] = ()) -> N
     """Write what a probe has found; `uncompared` are its requests, if no answer was known."""
     if report.was_killed:
         log(logging.WARNING, PROBE % _KILLED)
-    for difference in report.differences[:_MAX_LINES]:
+    for difference in first_of(report.differences, _MAX_LINES, "differ"):
         log(logging.ERROR, PROBE % difference)
-    if len(report.differences) > _MAX_LINES:
-        log(logging.ERROR, PROBE % f"{len(report.differences) - _MAX_LINES} more differ")
     for doubt in report.doubts[:_MAX_LINES]:
         log(logging.WARNING, PROBE % f"{doubt}; {_NOT_COMPARED if uncompared else _DOUBT}")
     if report.incomplete is not None:

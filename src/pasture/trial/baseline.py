@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture.display.units import megabytes, percent, some
+from pasture.display.units import megabytes, percent
 from pasture.errors import UsageError
+from pasture.log_lines import some
 from pasture.sizing import read_trial
 from pasture.trial.document import SCHEMA, load_of
 from pasture.trial.figures import BOOT, GUARDED, PRIVATE, Figure

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pasture.display.pages import plot_markup, render_page
-from pasture.display.units import count, megabytes, percent, seconds, some
+from pasture.display.units import count, megabytes, percent, seconds
+from pasture.log_lines import some
 from pasture.trial import summary
 from pasture.trial.figures import COLUMNS, PRIVATE, TOTAL
 from pasture.trial.measurement import (

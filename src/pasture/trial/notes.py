@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pasture.display.units import count, some
+from pasture.display.units import count
 from pasture.log_lines import (
     NO_REFORK,
     NO_SEAL,
@@ -20,6 +20,7 @@ from pasture.log_lines import (
     STARTING_ANEW,
     THE_WARM_UP,
     find,
+    some,
 )
 from pasture.proc.sampler import Sample
 from pasture.sealing.policy import POLICIES, Policy

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from pasture.log_lines import first_of
 from pasture.warmup.interrupts import handling_of, put_back
 
 _SAFE_UMASK = 0o077
@@ -115,10 +116,8 @@ class ProcessState:
                 os.environ[name] = then[name]
             else:
                 del os.environ[name]
-        for name in sorted(changed)[:_MAX_VARIABLES]:
-            yield f"the variable {name!a}"
-        if len(changed) > _MAX_VARIABLES:
-            yield f"{len(changed) - _MAX_VARIABLES} more variables"
+        lines = [f"the variable {name!a}" for name in sorted(changed)]
+        yield from first_of(lines, _MAX_VARIABLES, "variables")
 
     def _restore_aspects(self) -> Iterator[str]:
         for aspect, then in zip(self._aspects, self._values, strict=True):

@@ -16,6 +16,7 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
+from pasture.proc import OF_THE_KERNEL
 from pasture_image.inside.notes import Note
 from pasture_image.inside.times import FileTimes, times_of
 
@@ -45,8 +46,6 @@ _FUNCTIONS = {
 
 _NO_HOOK = "files that modules read cannot be noticed: another audit hook refuses one more"
 _NO_HOOK_HINT = "add that hook in programs, not in a start file or a preloaded module"
-
-_NO_DATA = ("/proc/", "/sys/", "/dev/")
 
 used_sqlite = False
 """Whether modules have opened a database."""
@@ -142,7 +141,7 @@ class Observed:
             name = f"/{name}"
         if flags & os.O_ACCMODE != os.O_RDONLY or flags & (os.O_CREAT | os.O_TRUNC):
             self._written.add(name)
-        elif not name.startswith(_NO_DATA) and name not in self._read:
+        elif not name.startswith(OF_THE_KERNEL) and name not in self._read:
             self._read[first_missing(name)] = times_of(first_missing(name))
 
     @staticmethod
