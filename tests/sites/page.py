@@ -20,7 +20,7 @@ _TEXT = """\
 Written by `make test-versions`. Each row is a small application on the oldest version of a library
 that pasture is tried with, or on the newest: rows in SQLite that many clients read while one writes
 and removes them, a job, a page that fails, and the same again after SIGHUP. It ran twice as its
-command stands there, and then under `pasture run` with a warm-up and its probe. Compared are the
+command says, and then under `pasture run` with a warm-up and its probe. Compared are the
 status and the body of each answer, the rows, the errors in the log, the exit code and what is left
 ([tests/sites](../../tests/sites/README.md)). *Steps* are what was compared.
 
