@@ -1,7 +1,7 @@
 """Airflow's scheduler, DAG processor, triggerer and API server: by python, and out of one image.
 
 All on SQLite and loopback, with two tasks at work that wait. Figures are sums of PSS over all
-processes of a program, the mean of some samples. examples/programs/airflow.md has the same as a recipe.
+processes of a program, the mean of some samples. examples/programs/airflow.md is a recipe.
 """
 
 from __future__ import annotations
