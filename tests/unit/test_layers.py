@@ -296,7 +296,7 @@ def test_what_runs_in_a_sealed_process_needs_the_standard_library_alone(promised
         ("pasture.serving.setting", "from pasture.servers.engines import Row"),
         ("pasture.explain.table", "def f():\n    from pasture.top import table"),
         ("pasture.display.units", "if TYPE_CHECKING:\n    from ..cli import main"),
-        ("pasture.display.units", "from pasture.servers import settings"),
+        ("pasture.display.units", "from pasture.servers import engine"),
         ("pasture.serving.settings", "from pasture.servers.gunicorn.arbiter import SealingArbiter"),
         ("pasture.servers.gunicorn.hooks", "from pasture.servers.gunicorn.refork import spawn"),
     ],

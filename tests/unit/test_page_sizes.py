@@ -35,6 +35,8 @@ OTHER_NUMBERS = {
     "native/seal/plug_glibc.c": ("FINE_MAX_BYTES", "STRAYS_MAX"),
     "native/seal/plug_malloc.c": ("UNKNOWN_FRESH",),
     "native/seal/plug_resident.c": ("FRESH_MAX",),
+    "pasture/fork_safety/identity.py": ("time_mid",),
+    "pasture/fork_safety/seeding.py": ("_MAX_NOTED",),
     "pasture/proc/elf.py": ("_MAX_NAME_BYTES",),
     "pasture/launch/reaper.py": ("os.read",),
     "pasture/launch/session.py": ("os.read",),
