@@ -122,20 +122,41 @@ def test_uv_is_asked_when_the_path_has_none(
     assert tool.obtain("3.14", []).source == "uv"
 
 
-def test_the_best_is_the_newest_of_the_host(tool: ModuleType, fake_python: FakePython) -> None:
+def test_the_best_runs_all_tests(tool: ModuleType, fake_python: FakePython) -> None:
+    fake_python("3.12.4")
+    fake_python("3.15.1")
+    whole = fake_python("3.14.6")
+    assert tool.best().path == whole
+
+
+def test_it_is_unpacked_where_the_host_has_none(
+    tool: ModuleType, fake_python: FakePython, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_python("3.15.1")
+    whole = fake_python("3.14.6", debian_python(tool, "3.14"))
+    monkeypatch.setattr(tool, "require_debian_tools", lambda: None)
+    assert tool.best().path == whole
+
+
+def test_the_best_is_else_the_newest_of_the_host(tool: ModuleType, fake_python: FakePython) -> None:
     fake_python("3.12.4")
     newest = fake_python("3.15.1")
     fake_python("3.13.2")
     assert tool.best().path == newest
 
 
-def test_the_best_is_debian_stables_where_the_host_has_none(
+def test_the_best_is_else_debian_stables(
     tool: ModuleType, fake_python: FakePython, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_python("3.11.2")
-    fake_python("3.15.1", debian_python(tool, "3.15"))
     stable = fake_python("3.13.5", debian_python(tool, "3.13"))
-    monkeypatch.setattr(tool, "require_debian_tools", lambda: None)
+
+    def unpacked_with(minor: str, extras: list[str]) -> object:
+        if minor == "3.14":
+            raise tool.InterpreterError("the mirror has none")
+        return tool.unpacked(minor)
+
+    monkeypatch.setattr(tool, "unpacked_with", unpacked_with)
     assert tool.best().path == stable
 
 
