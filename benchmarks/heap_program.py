@@ -62,7 +62,7 @@ def take_freeze() -> Steps:
 
 def take_cinderx() -> Steps:
     """Its one call collects, freezes and makes immortal; the collection is distinguished here."""
-    import cinderx  # type: ignore[import-not-found,unused-ignore]
+    import cinderx  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
     collecting: list[float] = []
 

@@ -37,7 +37,7 @@ def pre_fork(_server: Any, _worker: Any) -> None:
     if RIVAL == "freeze":
         gc.freeze()
     elif RIVAL == "cinderx":
-        import cinderx  # type: ignore[import-not-found]
+        import cinderx  # type: ignore[import-not-found,import-untyped,unused-ignore]
 
         cinderx.immortalize_heap()
 

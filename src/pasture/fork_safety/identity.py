@@ -241,7 +241,7 @@ class _Look:
             return False
         ticks = made.time
         if made.version == 6 and sys.version_info < (3, 14):  # it takes the order of version 1
-            ticks = made.time_low << 28 | made.time_mid << 12 | (made.time_hi_version & 0xFFF)
+            ticks = made.time_low << 28 | made.time_mid << 12 | made.time_hi_version % 16**3
         return self._since <= (ticks - _GREGORIAN_TICKS) / 1e7 <= self._now
 
     def _is_now(self, moment: datetime.datetime) -> bool:

@@ -18,7 +18,7 @@ from weakref import ref
 
 _NUMPY = "numpy.random.mtrand"
 _MAX_BYTES = 64
-_MAX_NOTED = 4096
+_MAX_NOTED = 4000
 """Draws of entropy in a process that observes for as long as it lives."""
 
 

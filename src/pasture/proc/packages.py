@@ -3,7 +3,7 @@
 Owns the guess: the outermost code on a stack, beside the C library's and the interpreter's, is of
 the library that started the thread. Files at the place of a mapped one may be another user's.
 
-Source: proc_pid_syscall(5), proc_pid_mem(5).
+Source: proc_pid_syscall(5), proc_pid_mem(5), proc_pid_pagemap(5).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Iterable, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePath
 
@@ -33,6 +34,7 @@ _SYSTEM = re.compile(
 _PYTHON = re.compile(r"^(libpython3|python(3[\d.]*t?)?$)")
 _MAX_STACK_BYTES = 1 << 18
 _MAX_THREAD_BYTES = 1 << 14
+_MAX_STACKS_BYTES = 1 << 30
 _MAX_RECORD_BYTES = 2560
 """What the C library keeps of a thread, with its thread-local variables and without."""
 _WORD = struct.Struct("<Q")
@@ -124,13 +126,40 @@ def _outer_end(
     for mapping in mappings:
         if mapping.path or not mapping.permissions.startswith("rw-"):
             continue
-        begin = max(mapping.start, mapping.end - _MAX_THREAD_BYTES)
-        record = _record_of_thread(_read_memory(pid, begin, mapping.end, proc), begin, number)
-        if record:
-            code = dict.fromkeys(_code_on(record, mappings))
-            began = (file for file in code if not _SYSTEM.match(PurePath(file).name))
-            return tuple(began), _stack_bytes(pid, mapping.start, mappings, proc)
+        for end in _ends_in_memory(pid, mapping, proc):
+            begin = max(mapping.start, end - _MAX_THREAD_BYTES)
+            record = _record_of_thread(_read_memory(pid, begin, end, proc), begin, number)
+            if record:
+                code = dict.fromkeys(_code_on(record, mappings))
+                began = (file for file in code if not _SYSTEM.match(PurePath(file).name))
+                stack = max(mapping.start, end - _MAX_STACK_BYTES)
+                return tuple(began), _read_memory(pid, stack, end, proc)
     return (), b""
+
+
+def _ends_in_memory(pid: int, mapping: Mapping, proc: Path) -> Iterator[int]:
+    """Where a mapping ends, and each part of it that is in memory, from the outer end inward.
+
+    Stacks of several threads are one mapping where the pages that guard them are marks in page
+    tables (glibc 2.42, MADV_GUARD_INSTALL).
+    """
+    yield mapping.end
+    if mapping.end - mapping.start > _MAX_STACKS_BYTES:
+        return
+    entries = array("Q", _read(pid, "pagemap", *_pages(mapping), proc))
+    for i in range(len(entries) - 2, -1, -1):
+        if _is_in_memory(entries[i]) and not _is_in_memory(entries[i + 1]):
+            yield mapping.start + (i + 1) * OS_PAGE_BYTES
+
+
+def _pages(mapping: Mapping) -> tuple[int, int]:
+    """Where the entries of a mapping begin and end in /proc/PID/pagemap."""
+    return mapping.start // OS_PAGE_BYTES * 8, mapping.end // OS_PAGE_BYTES * 8
+
+
+def _is_in_memory(entry: int) -> bool:
+    """Whether an OS page is there, or swapped out; not for one that guards."""
+    return bool(entry >> 63 or (entry >> 62 & 1 and not entry >> 58 & 1))
 
 
 def _record_of_thread(content: bytes, begin: int, number: int) -> bytes:
@@ -185,22 +214,29 @@ def _is_python(file: str) -> bool:
 
 def _stack_bytes(pid: int, stack: int, mappings: Sequence[Mapping], proc: Path) -> bytes:
     """The outer end of the stack that holds an address."""
-    end = next((m.end for m in mappings if m.start <= stack < m.end), stack)
+    holder = next((m for m in mappings if m.start <= stack < m.end), None)
+    ends = _ends_in_memory(pid, holder, proc) if holder is not None else ()
+    end = min((end for end in ends if end > stack), default=stack)
     return _read_memory(pid, max(stack, end - _MAX_STACK_BYTES) & -_WORD.size, end, proc)
 
 
 def _read_memory(pid: int, begin: int, end: int, proc: Path) -> bytes:
     """Memory of a process; nothing where it cannot be read."""
+    return _read(pid, "mem", begin, end, proc)
+
+
+def _read(pid: int, name: str, begin: int, end: int, proc: Path) -> bytes:
+    """A part of a file of a process; nothing where it cannot be read."""
     try:
-        memory = os.open(proc / str(pid) / "mem", os.O_RDONLY | os.O_CLOEXEC)
+        file = os.open(proc / str(pid) / name, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        return os.pread(memory, end - begin, begin)
+        return os.pread(file, end - begin, begin)
     except OSError:
         return b""
     finally:
-        os.close(memory)
+        os.close(file)
 
 
 def _code_on(stack: bytes, mappings: Sequence[Mapping]) -> Iterable[str]:
