@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,13 @@ def test_a_slip_is_known_by_the_files_that_are_there(folder: Path, app: str, mea
 
 def test_without_a_folder_there_is_no_guess(tmp_path: Path) -> None:
     assert guess("shp:app", tmp_path / "gone") == ""
+
+
+@pytest.mark.parametrize("engine", ["gunicorn.__main__", "uvicorn.supervisor"])
+def test_a_server_whose_application_is_there_loads_nothing_of_it(engine: str) -> None:
+    pytest.importorskip(engine.partition(".")[0])
+    program = (
+        f"import sys, pasture.servers.{engine}\nprint('pasture.serving.app_name' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

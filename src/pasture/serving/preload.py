@@ -12,7 +12,6 @@ from types import TracebackType
 
 from pasture.errors import AppImportFailed, PastureError
 from pasture.log_lines import log
-from pasture.serving import app_name
 
 _HINT = "check PASTURE_PRELOAD, or the list of the forkserver"
 _IMPORTING = ("importlib", "pasture", "_frozen_importlib")
@@ -26,8 +25,10 @@ def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> 
         server: package of the server, whose frames say nothing to the user.
         hint: advice, in front of the traceback.
     """
+    from pasture.serving.app_name import did_you_mean  # now: it would be sealed in
+
     last = traceback.format_exception_only(error)[-1].strip()
-    meant = app_name.did_you_mean(app, Path.cwd()) if isinstance(error, ImportError) else ""
+    meant = did_you_mean(app, Path.cwd()) if isinstance(error, ImportError) else ""
     lines = (meant or hint, _trace(error, (server, *_IMPORTING)))
     return AppImportFailed(f"{app} cannot be imported: {last}", hint="\n".join(filter(None, lines)))
 

@@ -15,7 +15,6 @@ from gunicorn.errors import AppImportError
 from pasture.errors import AppImportFailed
 from pasture.servers.gunicorn import engine
 from pasture.serving import restart
-from pasture.serving.app_name import did_you_mean
 from pasture.serving.preload import import_failed
 
 
@@ -38,6 +37,8 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
 
 def _import_failed(app: str, error: Exception) -> AppImportFailed:
     if isinstance(error, AppImportError):
+        from pasture.serving.app_name import did_you_mean  # now: it would be sealed in
+
         hint = did_you_mean(app, Path.cwd()) or "check the name"
         return AppImportFailed(f"{app} cannot be imported: {error}", hint=hint)
     return import_failed(app, error, server="gunicorn", hint="check the name and --chdir")
