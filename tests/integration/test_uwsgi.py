@@ -471,6 +471,8 @@ def test_requests_of_an_application_that_is_no_function_are_recorded(serve, tmp_
     server = serve(*words, options=("--learn", str(path)), app=False, workers=1)
     for _ in range(2):
         server.get("/learned-5?page=2&name=alice")
+    # uWSGI takes a worker whose answer has just gone out for a busy one, and ends it at once.
+    server.wait_for(path.exists, "the first look at what the import has brought")
     assert server.stop() == 0
     profile = file.read(path)
     assert "learned_lazily" in profile.of("module")
