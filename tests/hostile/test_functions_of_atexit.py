@@ -93,6 +93,25 @@ for status in range(60):
 """,
 }
 
+if sys.version_info < (3, 14):  # later ones crash or hang without a seal, too
+    PROGRAMS["a thread of C that calls Python, waited for by a function of C's exit()"] = """
+import ctypes, threading
+seal()
+if fork():
+    libc, started = ctypes.CDLL(None), threading.Event()
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
+    def run(_):
+        while True:
+            started.set()
+            threading.Event().wait(0.005)
+
+    thread = ctypes.c_void_p()
+    libc.pthread_create(ctypes.byref(thread), None, run, None)
+    libc.__cxa_atexit(ctypes.cast(libc.pthread_join, ctypes.c_void_p), thread, None)
+    started.wait()
+"""
+
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_program_ends_as_without_a_seal(name, tmp_path):

@@ -501,6 +501,34 @@ def end_the_interpreter_in_a_function_of_c():
     sys.exit(33)
 
 
+def interrupted_by_a_function_of_c():
+    libc = ctypes.CDLL(None)
+    interrupt = ctypes.cast(getattr(libc, "raise"), ctypes.c_void_p)
+    libc.__cxa_atexit(interrupt, ctypes.c_void_p(signal.SIGINT), None)
+    sys.exit(5)
+
+
+def end_by_an_alarm_while_a_file_is_written():
+    global kept
+    reader, writer = os.pipe()
+    kept = reader, open(writer, "w", buffering=1 << 20)
+    kept[1].write("no process reads this" * 20_000)
+    signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    sys.exit(6)
+
+
+def exit_with_a_stdout_that_cannot_say_whether_it_is_closed():
+    class Out:
+        closed = property(lambda self: 1 / 0)
+
+        def flush(self):
+            os.write(1, b"flushed\n")
+
+    sys.stdout = Out()
+    sys.exit(7)
+
+
 def turn_interactive_at_the_end():
     os.environ["PYTHONINSPECT"] = "1"
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

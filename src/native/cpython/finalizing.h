@@ -8,6 +8,7 @@
 
 #include "pycore.h"
 
+#include "internal/pycore_pystate.h" /* _PyInterpreterState_SetFinalizing */
 #include "internal/pycore_runtime.h" /* _PyRuntime */
 
 /* Since 3.15 threads are joined and functions of atexit run again until there is no new one. */
@@ -35,15 +36,42 @@ cpy_is_finalizing_code(const cpy_finalizing *known, const void *code)
 static inline bool
 cpy_ends_process(const void *function)
 {
-    return function == (const void *)Py_Exit || function == (const void *)Py_RunMain;
+    return function == (const void *)Py_Exit;
 }
 
-/* Have C code that runs from now on (functions of C's atexit, destructors) find what it finds after the end
-   of the interpreter: it is not initialized. So nothing of it calls the interpreter or finalizes it. Where
-   the field is not the one that Py_IsInitialized() reads, nothing is done. */
+/* Whether it returns a status, to a function of which cpy_is_program() says whether that ends the process. */
+static inline bool
+cpy_returns_status(const void *function)
+{
+    return function == (const void *)Py_RunMain;
+}
+
+/* The interpreter's own program. Others that call Py_RunMain may go on, and initialize again. */
+static inline bool
+cpy_is_program(const void *function)
+{
+    return function == (const void *)Py_BytesMain || function == (const void *)Py_Main;
+}
+
+/* From now on the interpreter is finalizing for all who ask. */
+static inline void
+cpy_begin_finalizing(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030C0000
+    _PyInterpreterState_SetFinalizing(PyInterpreterState_Get(), thread);
+#endif
+    _PyRuntimeState_SetFinalizing(&_PyRuntime, thread);
+}
+
+/* Have threads and C code that run from now on (functions of C's atexit, destructors) find what they find
+   at the end of the interpreter: it is finalizing, so threads that ask for the GIL end or hang, and it is not
+   initialized. So nothing of it calls the interpreter or finalizes it. Where the second field is not the one
+   that Py_IsInitialized() reads, it is left. */
 static inline void
 cpy_seem_finalized(void)
 {
+    cpy_begin_finalizing();
     int *field = (int *)&_PyRuntime.initialized;
     if (*field == 1 && Py_IsInitialized()) {
         *field = 0;

@@ -72,15 +72,4 @@ cpy_become_outermost(void)
 #endif
 }
 
-/* From now on the interpreter is finalizing for all who ask. There is one thread. */
-static inline void
-cpy_begin_finalizing(void)
-{
-    PyThreadState *thread = PyThreadState_Get();
-#if PY_VERSION_HEX >= 0x030C0000
-    _PyInterpreterState_SetFinalizing(PyInterpreterState_Get(), thread);
-#endif
-    _PyRuntimeState_SetFinalizing(&_PyRuntime, thread);
-}
-
 #endif

@@ -9,6 +9,7 @@
 
 #include "../cpython/audit.h"
 #include "../cpython/main.h"
+#include "../process/leave.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -91,7 +92,7 @@ set_argv(PyObject *argv)
     return 0;
 }
 
-static PyObject *
+__attribute__((noinline)) static PyObject *
 run_main(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *argv, *command, *name, *file;
@@ -105,6 +106,7 @@ run_main(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     cpy_become_outermost();
+    leave_note_program((const void *)run_main);
     exit(Py_RunMain());
 }
 

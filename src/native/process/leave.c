@@ -2,8 +2,8 @@
  * its work, and atexit owns the function: nothing here belongs to one interpreter.
  *
  * Invariant: a frame is returned from only if it was found to be the finalizing function's, if the function of
- * atexit was called by C, and if the process ends for certain: the caller is Py_RunMain or Py_Exit, or C's
- * exit() has been called. In any other case the interpreter finalizes.
+ * atexit was called by C, and if the process ends then: the caller is Py_Exit, or Py_RunMain of the
+ * interpreter's own program, or C's exit() has been called. In any other case the interpreter finalizes.
  */
 #define _GNU_SOURCE
 #include "leave.h"
@@ -11,19 +11,27 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "cstreams.h"
+#include "procstat.h"
 #include "unwind.h"
 
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FRAMES_MAX 400 /* exit() may be called deep in C code */
 #define STATUS_STREAM_LOST 120
+#define FROM_PROGRAM_MAX \
+    2 /* calls between Py_RunMain and the function of the program, itself counted */
+
+/* A thread that waits for the GIL looks each 5 ms whether the interpreter finalizes. */
+#define THREADS_END_MS 15
 
 extern int on_exit(void (*handler)(int, void *), void *arg) __attribute__((weak)); /* not musl's */
 
 static struct {
     cpy_finalizing finalizing;
     const void *by_hand; /* atexit._run_exitfuncs, or NULL */
+    const void *program; /* of pasture, or NULL */
 } code;
 
 static struct {
@@ -37,6 +45,7 @@ typedef struct {
     enum { SEARCHING, BY_HAND, BELOW_FINALIZING, FINALIZES } state;
     unwind_place caller; /* of the finalizing function */
     bool ends_process;
+    int may_be_program; /* so many frames may still be the program's, whose function calls Py_RunMain */
     int frames;
 } round_search;
 
@@ -51,6 +60,7 @@ look_for_round(round_search *search, const unwind_frame *frame)
     if (search->state == BELOW_FINALIZING) {
         search->caller = frame->place;
         search->ends_process = cpy_ends_process(frame->function);
+        search->may_be_program = cpy_returns_status(frame->function) ? FROM_PROGRAM_MAX : 0;
         search->state = FINALIZES;
     }
     else if (cpy_is_finalizing_code(&code.finalizing, frame->function)) {
@@ -61,6 +71,19 @@ look_for_round(round_search *search, const unwind_frame *frame)
     }
 }
 
+static void
+look_for_end_of_process(round_search *search, const void *function)
+{
+    bool is_program = cpy_is_program(function) || (function != NULL && function == code.program);
+    if (search->may_be_program > 0 && is_program) {
+        search->ends_process = true;
+    }
+    search->may_be_program--;
+    if (UNWIND_RESTORES_ALL && function == (const void *)exit) {
+        search->ends_process = true;
+    }
+}
+
 static bool
 look_at_frame(const unwind_frame *frame, void *arg)
 {
@@ -68,8 +91,8 @@ look_at_frame(const unwind_frame *frame, void *arg)
     if (search->state != FINALIZES) {
         look_for_round(search, frame);
     }
-    else if (UNWIND_RESTORES_ALL && frame->function == (const void *)exit) {
-        search->ends_process = true;
+    else {
+        look_for_end_of_process(search, frame->function);
     }
     bool is_done = search->state == BY_HAND || (search->state == FINALIZES && search->ends_process);
     return !is_done && ++search->frames < FRAMES_MAX;
@@ -140,6 +163,15 @@ do_work(PyObject *work, bool can_leave)
     return ending;
 }
 
+/* What follows frees locks that threads of C code take on their way into the interpreter. */
+static void
+let_threads_end(void)
+{
+    if (procstat_read(PROCSTAT_THREADS) > 1) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = THREADS_END_MS * 1000000L}, NULL);
+    }
+}
+
 _Noreturn static void
 return_from_finalizing(const round_search *search, int ending)
 {
@@ -148,6 +180,7 @@ return_from_finalizing(const round_search *search, int ending)
         (void)on_exit(before_c_exit, NULL);
     }
     cpy_seem_finalized();
+    let_threads_end();
     unwind_return_to(&search->caller, ending == LEAVE_STREAM_LOST ? -1 : 0);
 }
 
@@ -227,6 +260,12 @@ leave_arm(PyObject *work)
     }
     Py_DECREF(atexit);
     return err;
+}
+
+void
+leave_note_program(const void *function)
+{
+    code.program = function;
 }
 
 const char *

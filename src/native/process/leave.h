@@ -25,6 +25,9 @@ typedef enum {
    with an exception set. */
 int leave_arm(PyObject *work);
 
+/* Say of a function of pasture that it calls Py_RunMain and exit() with its result. */
+void leave_note_program(const void *function);
+
 /* NULL, or why children of this process will be finalized. */
 const char *leave_obstacle(void);
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -155,14 +156,27 @@ def leave(status: int) -> NoReturn:
 
 
 def _write_all(wait: open_files.LockWait) -> Ending:
-    """Write what finalization would write."""
+    """Write what finalization would write, and in its order."""
     written = _flush_standard_streams(wait)
+    _stop_handling_signals()
     if _open_files_too or _armed:
         _finish_open_files(wait)
     unlocked = _all_unlocked(wait)
     if not written:
         return Ending.STREAM_LOST
     return Ending.WRITTEN if unlocked else Ending.FILE_GIVEN_UP
+
+
+def _stop_handling_signals() -> None:
+    """From here on a signal does what it does by default: no handler of Python runs any more.
+
+    Source: CPython 3.14 Python/pylifecycle.c, Py_FinalizeEx; Modules/signalmodule.c,
+    _PySignal_Fini.
+    """
+    for number in signal.valid_signals():
+        with suppress(ValueError, OSError):  # another thread's, or one of the C library's own
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
 
 
 def flush() -> bool:
@@ -197,9 +211,9 @@ def _flush_standard(name: str, wait: open_files.LockWait) -> bool:
     stream = getattr(sys, name, None)
     if stream is None:
         return True
+    if _is_closed(stream):
+        return True
     try:
-        if getattr(stream, "closed", False):
-            return True
         if not wait.can_write(stream, getattr(stream, "buffer", None)):
             return False
         stream.flush()
@@ -210,10 +224,18 @@ def _flush_standard(name: str, wait: open_files.LockWait) -> bool:
     return True
 
 
+def _is_closed(stream: object) -> bool:
+    """As CPython's file_is_closed: one that cannot say it is flushed."""
+    try:
+        return bool(getattr(stream, "closed", False))
+    except BaseException:
+        return False
+
+
 def _report_unwritten(stream: object, error: BaseException) -> None:
     try:
         print(f"Exception ignored in: {stream!r}", file=sys.stderr)
-        traceback.print_exception(error, file=sys.stderr)
+        traceback.print_exception(error.with_traceback(None), file=sys.stderr)
     except Exception:
         pass  # nowhere is left to complain
 
