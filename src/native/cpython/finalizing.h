@@ -11,9 +11,6 @@
 #include "internal/pycore_pystate.h" /* _PyInterpreterState_SetFinalizing */
 #include "internal/pycore_runtime.h" /* _PyRuntime */
 
-/* Since 3.15 threads are joined and functions of atexit run again until there is no new one. */
-#define CPY_FINALIZING_GOES_ROUND (PY_VERSION_HEX >= 0x030F0000)
-
 /* The one that is called, and where its code goes on: `jump` finds the first jump out of a function. */
 typedef struct {
     const void *code[2];

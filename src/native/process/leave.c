@@ -45,7 +45,7 @@ typedef struct {
     enum { SEARCHING, BY_HAND, BELOW_FINALIZING, FINALIZES } state;
     unwind_place caller; /* of the finalizing function */
     bool ends_process;
-    int may_be_program; /* so many frames may still be the program's, whose function calls Py_RunMain */
+    int may_be_program; /* number of frames that may still be the program's, which calls Py_RunMain */
     int frames;
 } round_search;
 
@@ -198,7 +198,7 @@ leave(PyObject *work, PyObject *Py_UNUSED(none))
     if (ending < 0) {
         return NULL;
     }
-    if (ending == LEAVE_AGAIN && CPY_FINALIZING_GOES_ROUND) {
+    if (ending == LEAVE_AGAIN) {
         come_again(work);
     }
     if (can_leave && ending >= LEAVE_WRITTEN) {

@@ -38,7 +38,7 @@ has_shadow_stack(void)
     return pointer != 0;
 }
 
-/* jmp rel32 and call rel32 */
+/* Where a jump or a call leads, or NULL if it is another instruction: jmp rel32, call rel32. */
 static const void *
 target_of(const unsigned char *code, unsigned char opcode)
 {
@@ -47,21 +47,10 @@ target_of(const unsigned char *code, unsigned char opcode)
     return *code == opcode ? code + 5 + distance : NULL;
 }
 
-#    define JUMP_BYTES 5
-#    define CALL_BYTES 5
+#    define JUMP 0xe9
+#    define CALL 0xe8
+#    define BRANCH_BYTES 5
 #    define INSTRUCTION_BYTES 1 /* at least */
-
-static const void *
-jump_target(const unsigned char *code)
-{
-    return target_of(code, 0xe9);
-}
-
-static const void *
-call_target(const unsigned char *code)
-{
-    return target_of(code, 0xe8);
-}
 
 _Noreturn void
 unwind_return_to(const unwind_place *place, long value)
@@ -99,7 +88,7 @@ has_shadow_stack(void)
     return features == 0;
 }
 
-/* b and bl: 26 bits, in words */
+/* Where a jump or a call leads, or NULL if it is another instruction: b and bl, 26 bits, in words. */
 static const void *
 target_of(const unsigned char *code, uint32_t opcode)
 {
@@ -112,21 +101,10 @@ target_of(const unsigned char *code, uint32_t opcode)
     return code + words * 4;
 }
 
-#    define JUMP_BYTES 4
-#    define CALL_BYTES 4
+#    define JUMP 0x05
+#    define CALL 0x25
+#    define BRANCH_BYTES 4
 #    define INSTRUCTION_BYTES 4
-
-static const void *
-jump_target(const unsigned char *code)
-{
-    return target_of(code, 0x05);
-}
-
-static const void *
-call_target(const unsigned char *code)
-{
-    return target_of(code, 0x25);
-}
 
 /* `ret` in place of `br`: the place behind a call is no place that a guarded page lets be branched to. */
 _Noreturn void
@@ -235,10 +213,10 @@ unwind_first_jump(const void *function)
 {
     const unsigned char *code = function;
     for (size_t i = 0; i < JUMP_WITHIN_BYTES; i += INSTRUCTION_BYTES) {
-        if (unwind_function_of(code + i + JUMP_BYTES - 1) != function) {
+        if (unwind_function_of(code + i + BRANCH_BYTES - 1) != function) {
             break;
         }
-        const void *target = jump_target(code + i);
+        const void *target = target_of(code + i, JUMP);
         if (target != NULL && unwind_function_of(target) == target) {
             return target;
         }
@@ -250,8 +228,8 @@ const void *
 unwind_called_by(const unwind_frame *frame)
 {
     const unsigned char *begin = frame->function, *behind = (const unsigned char *)frame->place.ip;
-    bool has_call = begin != NULL && behind >= begin + CALL_BYTES;
-    return has_call ? call_target(behind - CALL_BYTES) : NULL;
+    bool has_call = begin != NULL && behind >= begin + BRANCH_BYTES;
+    return has_call ? target_of(behind - BRANCH_BYTES, CALL) : NULL;
 }
 
 #else

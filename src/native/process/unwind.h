@@ -30,11 +30,11 @@ typedef struct {
     uintptr_t saved[UNWIND_SAVED];
 } unwind_place;
 
-/* A function on the stack. It stands at `place`: behind the call that it has made. */
+/* A function on the stack, at the place behind the call that it has made, and where its code begins, or a
+   part of it that lies elsewhere; NULL where that is not known. */
 typedef struct {
     unwind_place place;
-    const void
-        *function; /* where its code begins, or a part of it that stands elsewhere; or NULL */
+    const void *function;
 } unwind_frame;
 
 /* Returns NULL, or why there is no way to look at the stack. */

@@ -209,9 +209,7 @@ def _flush_standard_streams(wait: open_files.LockWait) -> bool:
 
 def _flush_standard(name: str, wait: open_files.LockWait) -> bool:
     stream = getattr(sys, name, None)
-    if stream is None:
-        return True
-    if _is_closed(stream):
+    if stream is None or _is_closed(stream):
         return True
     try:
         if not wait.can_write(stream, getattr(stream, "buffer", None)):
