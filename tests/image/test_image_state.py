@@ -1,4 +1,4 @@
-"""What modules have seen and drawn while they were loaded: compared, drawn anew, or said."""
+"""What modules have seen and drawn while they were loaded: compared, drawn again, or said."""
 
 from __future__ import annotations
 

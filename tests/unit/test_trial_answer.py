@@ -11,7 +11,7 @@ OK = b"HTTP/1.1 200 OK\r\n"
 
 
 def read(data: bytes, method: str = "GET", step: int = 1 << 20) -> tuple[Answer, bool]:
-    """The answer after its bytes have arrived, so many at once; whether it is whole."""
+    """The answer after its bytes have arrived, some at a time; whether it is whole."""
     answer, is_whole = Answer(method), False
     for at in range(0, len(data), step):
         assert not is_whole, "it had ended before"

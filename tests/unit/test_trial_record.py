@@ -1,4 +1,4 @@
-"""What came of a load, as its files say it; and the cookies of a user."""
+"""The outcomes of a load, as its files hold them; and the cookies of a user."""
 
 import json
 from pathlib import Path

@@ -74,7 +74,7 @@ def _wait_for_workers(server: Group, wait_s: float) -> None:
 def _require_running(
     server: Group, wait_s: float = _SETTLE_S, when: str = "right after it forked workers"
 ) -> None:
-    """Raise ServerFailed, with what the command printed, if it ends in so many seconds."""
+    """Raise ServerFailed, with what the command printed, if it ends within that time."""
     code = server.exit_code(wait_s)
     if code is not None:
         raise server.failure(f"the command ended with status {code} {when}")

@@ -232,7 +232,7 @@ class Replay:
         self._look_in(self._least_s if limit_s is None else limit_s)
 
     def _look_in(self, seconds: float) -> None:
-        """Have the alarm in so many seconds, at the latest when the probe's time is over."""
+        """Set the alarm after that time, at the latest when the probe's time is over."""
         left_s = self._stop_at_s - perf_counter()
         signal.setitimer(signal.ITIMER_REAL, max(min(seconds, left_s), 0.01))
 

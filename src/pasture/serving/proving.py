@@ -25,7 +25,7 @@ from pasture.warmup.warmup import WarmUpReport
 
 Log = Callable[[int, str], object]
 Restart = Callable[[LeftOut], None]
-"""Starts the server anew; returns only where that is impossible."""
+"""Starts the server again; returns only where that is impossible."""
 
 _MAX_LINES = 10
 """Of differences, in the log: where many requests fail, it is often for one reason."""
@@ -59,7 +59,7 @@ class Proving:
 
     Attributes:
         play: starts a worker in it.
-        begin_anew: starts the server anew.
+        begin_anew: starts the server again.
         log: takes a level of `logging` and a line.
         reaped: called with the pid of the probe once it is gone.
     """

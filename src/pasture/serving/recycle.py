@@ -37,7 +37,7 @@ class MemoryLimit:
     jitter: float = DEFAULT_JITTER
 
     def of_one_worker(self, draw: Callable[[], float] = random.random) -> int:
-        """One worker's own limit, bytes. Drawn anew for each."""
+        """One worker's own limit, bytes. Drawn for each."""
         return int(self.limit_bytes * (1 - self.jitter * draw()))
 
 

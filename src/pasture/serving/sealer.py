@@ -60,7 +60,7 @@ class Sealer:
         prepare: makes a context for each seal, in which the server's heap may be worked on.
         stop_agents: as of `pasture.seal`, for a server that calls `before_fork` before it forks,
             and not in a hook of the fork.
-        begin_anew: starts the server anew where a probe of the sealed process fails; None for no
+        begin_anew: starts the server again where a probe of the sealed process fails; None for no
             probe.
         keeps_connections: whether this process uses its connections to databases between the forks;
             None is as `works`.

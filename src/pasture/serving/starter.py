@@ -1,6 +1,6 @@
 """The program that starts an interpreter: `pasture-python` where there is an image to start out of.
 
-For first starts and for those of a server that starts itself anew.
+For first starts and for those of a server that starts itself again.
 """
 
 from __future__ import annotations

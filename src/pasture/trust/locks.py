@@ -43,7 +43,7 @@ def lock(
     """Lock an open file or folder until its descriptor is closed; False where there are no locks.
 
     Args:
-        pause: sleeps for so many seconds while another process has it; may raise to give up.
+        pause: sleeps for a number of seconds while another process has it; may raise to give up.
             Without it the thread waits in the kernel.
         poll_s: what `pause` is called with.
 

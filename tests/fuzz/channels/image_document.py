@@ -56,7 +56,7 @@ def image_of(document: bytes) -> bytes:
 
 
 class Documents:
-    """The two commands, on one file that is written anew for each message."""
+    """The two commands, on one file that is written again for each message."""
 
     def __init__(self, folder: Path) -> None:
         self.outcomes: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The zoo in jobs of queues; `python -m zoo_jobs ENGINE JOBS` puts so many into the queue."""
+"""The zoo in jobs of queues; `python -m zoo_jobs ENGINE JOBS` puts that number into the queue."""
 
 import os
 import sys

@@ -65,7 +65,7 @@ _COVERED = re.compile(
     r"(-[0-9a-f.]+)?\.so[^/]*$|/lib(scipy_)?openblas[^/]*$"
     r"|/python3\.\d+$|/libpython3[^/]*$|/lib-dynload/[^/]*$"
 )
-"""Libraries that choose by what is said here alone, or anew when they are used (libstdc++)."""
+"""Libraries that choose by what is said here alone, or again when they are used (libstdc++)."""
 
 _CPUID = b"\x0f\xa2"
 _CPU_MODEL = b"\0__cpu_model\0"

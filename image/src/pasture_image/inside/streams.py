@@ -1,6 +1,6 @@
 """The standard streams of an image, put in order for the descriptors that a process has.
 
-Modules keep references to streams, so the image's own objects are initialized anew, in place. The
+Modules keep references to streams, so the image's own objects are initialized again, in place. The
 lowest layer alone is another one, since it never forgets whether it could seek; the old one has the
 same descriptor. Owns which state belongs to the process (buffers, whether a stream is a terminal or
 can seek) and which to the image: encoding, error handler, and whatever a module has changed.

@@ -48,7 +48,7 @@ class Answer:
         self.keeps_alive = False
         self._has_no_body = method == "HEAD"
         self._data = bytearray()  # what has arrived, without what was read of it
-        self._seen = 0  # so many bytes of it hold no end of the head
+        self._seen = 0  # bytes of it in which no end of the head is
         self._length: int | None = None  # bytes of the body; None where its end is found otherwise
         self._comes_in_chunks = False
         self._body = bytearray()
@@ -146,7 +146,7 @@ class Answer:
         self.keeps_alive &= has_end and self.status != _SWITCHING
 
     def _has(self, size: int) -> bool:
-        """Whether so many bytes are there; what follows them belongs to no answer."""
+        """Whether that number of bytes is there; what follows them belongs to no answer."""
         if len(self._data) > size:
             del self._data[size:]
             self.keeps_alive = False

@@ -60,7 +60,7 @@ class Tickets:
 def _outcome(
     method: str, name: str, url: str, latency_ms: float, response: Any, error: Any
 ) -> Outcome:
-    """What came of a request, in the terms of the record; Locust's two clients differ."""
+    """The outcome of a request, in the terms of the record; Locust's two clients differ."""
     timed_out = _is_timeout(error)
     status = int(getattr(response, "status_code", 0) or NO_ANSWER)
     headers = (getattr(response, "headers", None) or {}) if status else {}

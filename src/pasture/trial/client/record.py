@@ -1,4 +1,4 @@
-"""What came of the requests of a load, and the two files that say it.
+"""The outcomes of the requests of a load, and the two files that hold them.
 
 The progress file holds `done answered` (decimal, fixed width, rewritten in place, so that a reader
 never sees half a number). The result file is written at the end, whole.
@@ -26,7 +26,7 @@ _MAX_PATHS = 500
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one request."""
+    """The outcome of one request."""
 
     method: str
     name: str  # of its URL: the path, or what a locustfile calls it
