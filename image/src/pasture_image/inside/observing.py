@@ -17,6 +17,7 @@ from typing import Any
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
 from pasture.proc import OF_THE_KERNEL
+from pasture_image.inside.asking import asker_besides
 from pasture_image.inside.notes import Note
 from pasture_image.inside.times import FileTimes, times_of
 
@@ -132,7 +133,7 @@ class Observed:
             work(*args)
 
     def _file_opened(self, path: object, _mode: object, flags: int) -> None:
-        asker = _asker()
+        asker = asker_besides(_ON_THE_WAY)
         if not isinstance(path, (str, bytes, os.PathLike)) or asker.startswith(_NOTHING_LEFT):
             return
         name = os.fsdecode(path)
@@ -162,7 +163,7 @@ class Observed:
 
     @staticmethod
     def _host_asked(*_: object) -> None:
-        asker = _asker()
+        asker = asker_besides(_ON_THE_WAY)
         if not asker.startswith(_NOTHING_LEFT):
             _notes.add(Note("host", asker))
 
@@ -173,20 +174,12 @@ class Observed:
         plain = getattr(posix, name)
 
         def stand_in(*args: Any, **options: Any) -> Any:
-            asker = _asker()
+            asker = asker_besides(_ON_THE_WAY)
             if not asker.startswith(_NOTHING_LEFT):
                 _notes.add(Note(code, asker))
             return plain(*args, **options)
 
         return stand_in
-
-
-def _asker() -> str:
-    """The module whose code looks at something."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__") in _ON_THE_WAY:
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__"))
 
 
 def _replace(one: object, other: object) -> None:

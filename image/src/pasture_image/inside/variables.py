@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import posix
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
 from pasture_image.inside import environment
+from pasture_image.inside.asking import asker_besides
 from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
 from pasture_image.inside.start_variables import always_read, beginnings, is_uncounted
 
@@ -96,7 +96,7 @@ class VariablesRead:
 
     def read_all(self) -> None:
         """Note that the calling module's code depends on all variables, and set them."""
-        asker = _asker()
+        asker = asker_besides(_ON_THE_WAY)
         if is_read_again(asker, ALL_VARIABLES):
             return
         self._read_all_in(asker)
@@ -152,7 +152,7 @@ class VariablesRead:
         if not isinstance(key, bytes):
             return
         name = os.fsdecode(key)
-        if name in changed or is_read_again(_asker(), name):
+        if name in changed or is_read_again(asker_besides(_ON_THE_WAY), name):
             return
         _read.add(name)
         self._take_over(key)
@@ -209,14 +209,6 @@ def _replaced_environ() -> _Variables:
     for outer in (os.environ, os.environb):
         outer._data = environ
     return environ
-
-
-def _asker() -> str:
-    """The module whose code asks for a variable."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__") in _ON_THE_WAY:
-        frame = frame.f_back
-    return str(frame.f_globals.get("__name__"))
 
 
 def fill_in(file: int) -> None:
