@@ -30,8 +30,8 @@ CHILD_PYTHON ?= 3.14
 MATRIX_WORDS ?=
 ARGS ?=
 
-NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] image/src/stub/*.[ch])
-BUILT_FROM := pyproject.toml lab/pyproject.toml auto/pyproject.toml image/pyproject.toml pytest-pasture/pyproject.toml $(wildcard auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt image/CMakeLists.txt $(NATIVE)
+NATIVE := $(wildcard src/native/*.[ch] src/native/*/*.[ch] packages/image/src/stub/*.[ch])
+BUILT_FROM := pyproject.toml packages/lab/pyproject.toml packages/auto/pyproject.toml packages/image/pyproject.toml packages/pytest-pasture/pyproject.toml $(wildcard packages/auto/src/*.pth) $(wildcard requirements/*.txt) CMakeLists.txt packages/image/CMakeLists.txt $(NATIVE)
 EVERYTHING := test extras demo
 CHECK_BUILD := --config-settings-package pasture:cmake.define.PASTURE_CHECK=ON \
     --config-settings-package pasture:install.strip=false
@@ -122,7 +122,7 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade, ARGS="
 
 .PHONY: build
 build: ## Wheels and sdists of pasture and its companions in dist/
-	@for package in . lab auto image pytest-pasture; do \
+	@for package in . packages/*; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
 	done
 	@ls -l dist
@@ -173,7 +173,7 @@ test-try: ## `pasture try` where pasture alone is installed: what it brings, by 
 
 .PHONY: test-unit
 test-unit: .venv/.stamp ## No fork, no server: seconds
-	@.venv/bin/pytest tests/unit lab/tests/unit pytest-pasture/tests/unit $(ARGS)
+	@.venv/bin/pytest tests/unit packages/lab/tests/unit packages/pytest-pasture/tests/unit $(ARGS)
 
 .PHONY: test-native
 test-native: ## The extension under its verifier, on every interpreter of MATRIX
@@ -231,7 +231,7 @@ test-machines: .venvs/3.14/.stamp ## Images after a reboot and on other processo
 
 .PHONY: test-integration
 test-integration: .venv/.stamp ## Real servers
-	@.venv/bin/pytest tests/integration lab/tests/integration pytest-pasture/tests/integration $(ARGS)
+	@.venv/bin/pytest tests/integration packages/lab/tests/integration packages/pytest-pasture/tests/integration $(ARGS)
 
 .PHONY: test-model
 test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors

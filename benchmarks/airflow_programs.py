@@ -159,7 +159,7 @@ def main(seconds: float, rounds: int) -> None:
     """PSS of Airflow's four programs by python and out of one image."""
     ratios = []
     python = python_for("airflow")
-    uv("pip", "install", "--quiet", "--python", python, "-e", "image")
+    uv("pip", "install", "--quiet", "--python", python, "-e", "packages/image")
     with TemporaryDirectory(prefix="airflow-") as name:
         airflow = Airflow(python, Path(name))
         airflow.build()

@@ -85,7 +85,7 @@ def prepare(name: str) -> Suite:
     uv("pip", "install", "--quiet", "--python", environment.python, *more)
     uv(
         *("pip", "install", "--quiet", "--python", environment.python, "--no-deps"),
-        *("--reinstall-package", "pytest-pasture", REPOSITORY / "pytest-pasture"),
+        *("--reinstall-package", "pytest-pasture", REPOSITORY / "packages" / "pytest-pasture"),
     )
     left_out = [
         f"--deselect={each}" if "::" in each else f"--ignore={environment.root / each}"

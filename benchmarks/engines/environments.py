@@ -23,7 +23,7 @@ from benchmarks.uv import REPOSITORY, find_interpreter, uv
 PINS = Path(__file__).with_name("packages.toml")
 FOLDER = REPOSITORY / "build" / "engines"
 DEFAULT_PYTHON = "3.14"
-PASTURE = ("-e", ".", "-e", "auto")
+PASTURE = ("-e", ".", "-e", "packages/auto")
 
 
 def pins_of(name: str) -> Mapping[str, Any]:

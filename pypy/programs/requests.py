@@ -1,4 +1,4 @@
-"""The workload of the 2018 study (lab/README.md): a server of 4 forked workers.
+"""The workload of the 2018 study (packages/lab/README.md): a server of 4 forked workers.
 
     requests WORKERS
 

@@ -44,7 +44,12 @@ def matrix(tmp_path):
     """Run the tool on tests of a repository: dict of file name to source."""
 
     def run(tests, *words):
-        for folder in ("tools", "tests/native", "lab/tests", "pytest-pasture/tests"):
+        for folder in (
+            "tools",
+            "tests/native",
+            "packages/lab/tests",
+            "packages/pytest-pasture/tests",
+        ):
             (tmp_path / folder).mkdir(parents=True)
         shutil.copy(TOOL, tmp_path / "tools")
         (tmp_path / "tools" / "interpreters").write_text(INTERPRETERS)

@@ -40,7 +40,13 @@ def make_environment(site: Site) -> None:
         lock(site)
     pip = ("pip", "install", "--quiet", "--python", python)
     uv(*pip, "-r", site.lock_file)
-    uv(*pip, "--no-deps", "--reinstall", build_pasture(site.python), REPOSITORY / "auto")
+    uv(
+        *pip,
+        "--no-deps",
+        "--reinstall",
+        build_pasture(site.python),
+        REPOSITORY / "packages" / "auto",
+    )
     uv(*pip, "click", "rich")
 
 

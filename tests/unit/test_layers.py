@@ -21,7 +21,7 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(pasture.__file__).parent
 REPOSITORY = ROOT.parent.parent
-COMPANIONS = ("image/src/pasture_image", "pytest-pasture/src/pytest_pasture")
+COMPANIONS = ("packages/image/src/pasture_image", "packages/pytest-pasture/src/pytest_pasture")
 IMAGE_FLOORS = ("command", "start", "build", "inside")
 """Of `pasture_image`, from the roof to the ground: `inside` is what lies in every image."""
 COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics", "image"))

@@ -20,7 +20,7 @@ ROOT = Path(pasture.__file__).parent
 ROOMS = (
     "explain",
     "doctor",
-    "../../image/src/pasture_image",
+    "../../packages/image/src/pasture_image",
     "sealing/exit.py",
     "proc/pymalloc.py",
 )

@@ -27,9 +27,9 @@ def tree(tmp_path: Path) -> Path:
     """A repository of nothing but the command, pyproject.toml and the pins."""
     (tmp_path / "tools").mkdir()
     shutil.copy(SCRIPT, tmp_path / "tools")
-    (tmp_path / "lab").mkdir()
+    (tmp_path / "packages" / "lab").mkdir(parents=True)
     shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
-    shutil.copy(REPOSITORY / "lab" / "pyproject.toml", tmp_path / "lab")
+    shutil.copy(REPOSITORY / "packages" / "lab" / "pyproject.toml", tmp_path / "packages" / "lab")
     shutil.copytree(REPOSITORY / "requirements", tmp_path / "requirements")
     return tmp_path
 
@@ -58,15 +58,15 @@ def test_a_new_bound_calls_for_new_pins(tree: Path) -> None:
 
 
 def test_a_new_bound_of_the_lab_calls_for_new_pins(tree: Path) -> None:
-    replace(tree / "lab" / "pyproject.toml", "django>=5.2", "django>=5.3")
+    replace(tree / "packages" / "lab" / "pyproject.toml", "django>=5.2", "django>=5.3")
     assert check(tree).returncode == 1
 
 
 def test_a_lab_that_cannot_be_read_is_named(tree: Path) -> None:
-    (tree / "lab" / "pyproject.toml").unlink()
+    (tree / "packages" / "lab" / "pyproject.toml").unlink()
     done = check(tree)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: lab/pyproject.toml cannot be read")
+    assert done.stderr.startswith("error: packages/lab/pyproject.toml cannot be read")
 
 
 def test_an_edit_that_names_no_package_does_not(tree: Path) -> None:

@@ -19,7 +19,13 @@ from backtracking import Counter, TooManySteps, texts
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("src/pasture", "image/src", "pytest-pasture/src", "auto/src", "lab/src")
+FOLDERS = (
+    "src/pasture",
+    "packages/image/src",
+    "packages/pytest-pasture/src",
+    "packages/auto/src",
+    "packages/lab/src",
+)
 ANCHORED = frozenset(("match", "fullmatch"))
 METHODS = ANCHORED | {"compile", "search", "sub", "subn", "findall", "finditer", "split"}
 REPEATS = 120

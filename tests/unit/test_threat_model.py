@@ -11,7 +11,7 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
 
-_TEST = re.compile(r"`((?:lab/)?tests/[\w/.]+)`")
+_TEST = re.compile(r"`((?:packages/lab/)?tests/[\w/.]+)`")
 
 
 def test_each_boundary_names_tests_that_are_there() -> None:

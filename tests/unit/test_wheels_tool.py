@@ -152,10 +152,10 @@ def test_a_wheel_without_the_licence_of_a_c_library_is_not_taken(
 
 def test_the_licences_that_a_wheel_must_hold_are_those_of_the_project(tool: ModuleType) -> None:
     root = SCRIPT.parents[1]
-    texts = {f"licenses/{path.name}" for path in root.glob("image/licenses/*.txt")}
+    texts = {f"licenses/{path.name}" for path in root.glob("packages/image/licenses/*.txt")}
     assert texts == set(tool.LICENCES["pasture_image"])
     assert 'license-files = ["LICENSE"]' in (root / "pyproject.toml").read_text()
-    image = (root / "image" / "pyproject.toml").read_text()
+    image = (root / "packages" / "image" / "pyproject.toml").read_text()
     assert 'license-files = ["licenses/*.txt"]' in image
 
 

@@ -17,7 +17,7 @@ from random import Random
 
 from manifests import manifest
 
-STUB = Path(__file__).parents[3] / "image" / "src" / "stub"
+STUB = Path(__file__).parents[3] / "packages" / "image" / "src" / "stub"
 SANITIZERS = "-fsanitize=address,undefined"
 SAMPLES = 200
 AS_IT_CAME = 1  # in so many of 8 the checksum is as it came

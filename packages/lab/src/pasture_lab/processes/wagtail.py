@@ -20,7 +20,7 @@ from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes.program import environment, run_to_end
 
 _PAGES = 60
-_TOOL = Path(__file__).resolve().parents[4] / "tools" / "uv"
+_TOOL = Path(__file__).resolve().parents[5] / "tools" / "uv"
 _START = "from wagtail.bin.wagtail import main; main()"
 
 _SETTINGS = """\

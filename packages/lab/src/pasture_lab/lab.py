@@ -22,7 +22,7 @@ from pasture_lab.report import table
 from pasture_lab.report.document import to_json
 from pasture_lab.report.html import render_html
 
-_BUNDLED_SITE = Path(__file__).resolve().parents[3] / "demo"
+_BUNDLED_SITE = Path(__file__).resolve().parents[4] / "demo"
 
 
 def print_list() -> None:

@@ -13,7 +13,7 @@ _RESULTS = Path("pasture-lab")
 
 @click.group("lab")
 def command() -> None:
-    """Re-run the published experiments on this machine. See lab/README.md."""
+    """Re-run the published experiments on this machine. See packages/lab/README.md."""
 
 
 @command.command("list")

@@ -37,7 +37,7 @@ from pasture_lab.report.document import as_document  # noqa: E402
 from pasture_lab.report.html import render_html  # noqa: E402
 
 chromium = shutil.which("chromium") or shutil.which("google-chrome")
-REPOSITORY = Path(__file__).parents[3]
+REPOSITORY = Path(__file__).parents[4]
 
 
 @pytest.fixture
