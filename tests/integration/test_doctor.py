@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from pasture.proc import tree
+from pasture.scoreboard.reader import read_scoreboard
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 
@@ -27,6 +29,31 @@ def test_a_sealed_server_shares_its_memory_and_runs_no_threads(serve, tmp_path):
     assert by_check["preload"] is False
     assert document["master"] == server.process.pid
     assert done.returncode == (15 if any(by_check.values()) else 0), done.stdout
+
+
+HAZARD = """
+import socket
+listener = socket.create_server(("127.0.0.1", 0))
+connection = socket.create_connection(listener.getsockname())
+"""
+
+
+def commanded(command, pid):
+    words = [sys.executable, "-m", "pasture", *command, str(pid)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=120).stdout
+
+
+@pytest.mark.once
+def test_a_hazard_in_the_log_is_known_to_all_who_look_at_the_server(serve):
+    server = serve(conf=HAZARD)
+    [hazard] = re.findall(r"pasture: hazard: (the connection to .*)", server.log)
+    what = hazard.partition(":")[0].rpartition(":")[0]
+    done = doctor(server.process.pid)
+    assert done.returncode == 15 and f"! hazards: {what}" in done.stdout, done.stdout
+    assert f"\nhazard: {hazard}\n" in commanded(("top", "--once"), server.process.pid)
+    assert f"- hazard: {hazard}.\n" in commanded(("explain",), server.process.pid)
+    found = read_scoreboard(server.process.pid)
+    assert found is not None and found.seal.hazards == 1
 
 
 @pytest.mark.once

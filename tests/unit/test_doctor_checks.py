@@ -10,12 +10,12 @@ from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.findings import as_document, verdict
 from pasture.doctor.modules import Module, Wheel
 from pasture.doctor.notes import Notes
-from pasture.doctor.seal_report import LeftOut, SealSeen
 from pasture.doctor.threads import Thread
 from pasture.interpreter import BUILD_HERE
 from pasture.proc.packages import owner_of
 from pasture.proc.smaps import InMemory, Memory
 from pasture.reasons import Hazard, Reason
+from pasture.sealing.seen import LeftOut, SealSeen
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)
@@ -70,6 +70,7 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
         ({"seal": replace(SEALED, left_out=(LeftOut("plug-malloc", "no memory"),))}, "seal"),
         ({"seal": NOT_SEALED}, "threads"),
         ({"seal": replace(SEALED, pending_imports=3)}, "lazy-imports"),
+        ({"seal": replace(SEALED, unnamed=2)}, "hazards"),
         ({"notes": Notes(lazy=("json",))}, "lazy-imports"),
         ({"huge_pages": "[always] madvise never"}, "huge-pages"),
         ({"environ": {"PYTHONMALLOC": "malloc"}}, "allocator"),

@@ -1,6 +1,5 @@
 """The notes of a command for `pasture doctor`, and those of a seal's report."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,12 +8,12 @@ import pytest
 
 from pasture.doctor.boot import WATCH
 from pasture.doctor.notes import Notes, parse_notes
-from pasture.doctor.seal_report import LeftOut, read_seal
 from pasture.proc import packages
 from pasture.proc.smaps import InMemory, parse_mapped_files
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Snapshot
+from pasture.sealing.seen import LeftOut, understand
 
 WATCHED = """
 import gc, os, sys, threading, time
@@ -64,15 +63,14 @@ def test_only_what_every_worker_imported_counts() -> None:
     assert notes.imported_by((1, 2, 3)) == () == notes.imported_by(())
 
 
-BOARD = Snapshot({}, Counts(), SealFigures("seal", "3.14", False, 1, 0, 0, 1.0))
+BOARD = Snapshot({}, Counts(), SealFigures("seal", "3.14", hazards=2))
 
 
 def step(name: str, **more: object) -> dict[str, object]:
     return {"name": name, "skipped": None, "failed": None, "counts": {}, **more}
 
 
-def test_a_report_says_which_steps_were_left_out_and_why(tmp_path: Path) -> None:
-    report = tmp_path / "report"
+def test_a_report_says_which_steps_were_left_out_and_why() -> None:
     steps = [
         step("gather-code", skipped="not beside a thread that runs", why="thread-runs"),
         step("immortalize", skipped="this one is too old", why="version"),
@@ -93,14 +91,16 @@ def test_a_report_says_which_steps_were_left_out_and_why(tmp_path: Path) -> None
     ]
     hazards = [{"kind": "task", "what": "the task x()", "hint": "start it later", "count": 1}]
     document = {
+        "policy": "seal",
+        "sealed": False,
+        "objects": 0,
         "reason": "1 thread\x1b",
         "why": "thread-runs",
         "threads": ["x\x1b"],
         "steps": steps,
         "hazards": hazards,
     }
-    report.write_text(json.dumps(document))
-    seal = read_seal(1, BOARD, {"PASTURE_REPORT_FILE": str(report)}, None)
+    seal = understand(document, BOARD)
     assert seal is not None and seal.has_report
     assert seal.reason == "1 thread\\x1b"
     assert (seal.why, seal.beside) == (Reason.THREAD_RUNS, frozenset(["x\\x1b"]))
@@ -115,12 +115,12 @@ def test_a_report_says_which_steps_were_left_out_and_why(tmp_path: Path) -> None
     assert seal.warm_up == (3, 1, "GET /a\\x1b: 500")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"steps": [1]}', '{"steps": [{}], "reason": 1}'])
-def test_a_report_that_is_none_leaves_what_the_scoreboard_says(tmp_path: Path, text: str) -> None:
-    (tmp_path / "report").write_text(text)
-    seal = read_seal(1, BOARD, {}, tmp_path / "report")
+@pytest.mark.parametrize("document", [None, [], {"steps": [1]}, {"steps": [{}], "reason": 1}])
+def test_a_report_that_is_none_leaves_what_the_scoreboard_says(document: object) -> None:
+    seal = understand(document, BOARD)
     assert seal is not None and not seal.has_report and not seal.sealed
-    assert read_seal(1, None, {}, tmp_path / "report") is None
+    assert seal.unnamed == 2 and not seal.hazards
+    assert understand(document, None) is None
 
 
 SMAPS = """\

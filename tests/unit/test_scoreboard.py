@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pasture.proc import memory_file as files
 from pasture.proc.stat import HIGHEST_PID, has_ended, start_time
 from pasture.scoreboard import board as module
 from pasture.scoreboard import layout, reader
@@ -351,7 +352,7 @@ def test_what_is_not_memory_is_not_even_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "file").touch()
     for path in (tmp_path / "fifo", tmp_path / "file", Path("/dev/zero")):
-        with pytest.raises(OSError, match="is not memory"), reader._memory(path):
+        with pytest.raises(OSError, match="is not memory"), files.opened(path):
             pass
 
 

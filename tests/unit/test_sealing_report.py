@@ -2,12 +2,15 @@
 
 import dataclasses
 import json
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from pasture.interpreter import Interpreter, current
 from pasture.reasons import Hazard, Reason
+from pasture.sealing import shown
 from pasture.sealing.report import SealReport, StepReport
 
 pytestmark = pytest.mark.interpreter
@@ -142,3 +145,27 @@ def test_a_free_threaded_build_is_refused_with_the_one_to_run(
     assert refusal is not None
     assert refusal.startswith("a free-threaded build")
     assert f"run this on python{sys.version_info[0]}.{sys.version_info[1]}," in refusal
+
+
+def test_the_latest_report_is_shown_to_others_and_no_other_file_is_closed_for_it() -> None:
+    def memory() -> list[int]:
+        return [f for f in range(3, 100) if shown.NAME in readlink(f)]
+
+    def readlink(file: int) -> str:
+        path = Path(f"/proc/self/fd/{file}")
+        return str(path.readlink()) if path.is_symlink() else ""
+
+    shown.show(report(reason="first", sealed=False))
+    shown.show(report())
+    assert shown.read(os.getpid())["sealed"] is True
+    [file] = memory()
+    with pytest.raises(PermissionError):
+        os.pwrite(file, b"x", 0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, file)
+    assert shown.read(os.getpid()) is None
+    shown.show(report(reason="third", sealed=False))
+    assert readlink(file) == os.devnull
+    assert shown.read(os.getpid())["reason"] == "third"
+    os.close(null)
+    os.close(file)

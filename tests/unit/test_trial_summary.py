@@ -7,6 +7,9 @@ from rich.console import Console
 
 from pasture.display import units
 from pasture.errors import ServerFailed
+from pasture.interpreter import current
+from pasture.reasons import Hazard, Reason
+from pasture.sealing.report import SealReport, StepReport
 from pasture.trial import summary, table
 from pasture.trial.measurement import Failure, Run, TrialResult
 from pasture.trial.responses import Disagreement
@@ -149,3 +152,15 @@ def test_a_round_that_failed_is_noted(make_result: MakeResult) -> None:
     printed = _printed(replace(make_result(), failures=(failure,)))
 
     assert "note: seal: a later run failed: it fell over" in printed
+
+
+def test_hazards_of_a_seal_are_beside_the_figures_of_its_policy(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    hazard = Hazard("the connection to db", "open it in each worker", Reason.CONNECTION)
+    step = StepReport("survey", hazards=(hazard, hazard))
+    report = SealReport(current(), "seal", True, None, 1, (step,)).as_dict()
+    sealed = replace(make_run("seal"), report=report)
+    result = make_result(make_run("stock"), sealed)
+    assert summary.beside_figures(result) == [("seal", f"hazard: {hazard}")]
+    assert f"hazard: {hazard}" in " ".join(_printed(result).split())

@@ -13,13 +13,11 @@ from pasture.errors import ProcessEnded, ServerFailed, UsageError
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
-from pasture.serving.settings import SETTINGS
 from pasture.trust.private_files import temporary_folder
 
 WATCH = Path(__file__).with_name("watch")
 """A folder in front of the server's path: its start file notes what the server does at the fork."""
 
-_REPORT_FILE = SETTINGS["report_file"].variable
 _SETTLE_S = 2.0
 _GRACE_S = 15.0
 
@@ -37,13 +35,12 @@ def boot(command: Sequence[str], wait_s: float) -> Evidence:
         noted.touch()
         path = os.pathsep.join(filter(None, (str(WATCH), os.environ.get("PYTHONPATH"))))
         environ = {**os.environ, "PYTHONPATH": path, "PASTURE_DOCTOR_FILE": str(noted)}
-        report = Path(environ.setdefault(_REPORT_FILE, str(folder / "report.json")))
         with _start(command, environ, folder / "log") as server:
             _wait_for_workers(server, wait_s)
             _wait_until_quiet(server, noted, wait_s)
             try:
                 notes = parse_notes(noted.read_text("utf-8", "replace"))
-                evidence = gather(server.pid, notes, report)
+                evidence = gather(server.pid, notes)
             except ProcessEnded:
                 _require_running(server)
                 raise

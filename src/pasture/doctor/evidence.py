@@ -14,7 +14,6 @@ from pathlib import Path
 from pasture.doctor import exit_trial
 from pasture.doctor.modules import Module, is_stable_abi, read_module
 from pasture.doctor.notes import Notes
-from pasture.doctor.seal_report import SealSeen, read_seal
 from pasture.doctor.threads import Thread, read_threads
 from pasture.errors import ProcessEnded, UsageError
 from pasture.interpreter import current
@@ -25,6 +24,7 @@ from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import InMemory, Memory, parse_mapped_files
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard, served_by, workers_among
+from pasture.sealing.seen import SealSeen, read_seal
 from pasture.sealing.steps import left_out_besides
 from pasture.servers import engines
 
@@ -72,14 +72,11 @@ class Evidence:
     is_asgi: bool = False  # whether it serves ASGI, as it says itself or its command does
 
 
-def gather(
-    master_pid: int, notes: Notes | None = None, report_file: Path | None = None
-) -> Evidence:
+def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
     """Read what there is to read of a server.
 
     Args:
         notes: of a server that was started to write some.
-        report_file: of the seal's report; None is where the server's environment says.
 
     Raises:
         ProcessEnded: it has ended.
@@ -113,7 +110,7 @@ def gather(
         huge_pages=read_text("/sys/kernel/mm/transparent_hugepage/enabled"),
         ksm=read_text("/sys/kernel/mm/ksm/run"),
         packages=frozenset(_by_package(master_pid)),
-        seal=read_seal(master_pid, board, environ, report_file),
+        seal=read_seal(master_pid, board),
         notes=notes,
         imported=notes.imported_by(workers) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from pasture.display.units import count
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Finding
 from pasture.doctor.threads import Thread
@@ -17,6 +18,7 @@ from pasture.reasons import Reason
 from pasture.sealing.steps import HEAP_STEPS, Lack
 
 _MAX_NAMES = 12
+_BROKEN = "a worker that uses it fails, hangs, or disturbs the others"
 _SAID_ELSEWHERE = (Reason.THREAD_RUNS, Reason.VERSION)
 """The checks of threads and of the interpreter say it."""
 
@@ -31,9 +33,12 @@ def hazards(seen: Evidence) -> Iterator[Finding]:
             "hazards",
             True,
             f"{hazard.what} does not survive a fork",
-            cost="a worker that uses it fails, hangs, or disturbs the others",
+            cost=_BROKEN,
             fix=hazard.hint,
         )
+    if seen.seal is not None and seen.seal.unnamed:
+        what = f"the seal found {count(seen.seal.unnamed, 'thing')} that a fork breaks"
+        yield Finding("hazards", True, what, cost=_BROKEN, fix="its log names each with a remedy")
 
 
 def seal(seen: Evidence) -> Iterator[Finding]:

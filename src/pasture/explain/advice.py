@@ -88,12 +88,14 @@ _REMEDIES = (
 
 
 def advice(found: Explanation) -> tuple[str, ...]:
-    """Sentences without a full stop, the most bytes first."""
+    """Sentences without a full stop, the most bytes first, hazards last."""
     lines = [(size, line) for remedy in _REMEDIES for size, line in _remedy(remedy, found)]
     lines += _warm_up(found)
     lines += _code(found)
     lines.sort(key=lambda line: -line[0])
-    return (*_new_memory(found), *(sentence for _, sentence in lines), *_libraries(found))
+    remedies = (sentence for _, sentence in lines)
+    hazards = (f"hazard: {hazard}" for hazard in found.hazards)
+    return (*_new_memory(found), *remedies, *_libraries(found), *hazards)
 
 
 def _remedy(remedy: _Remedy, found: Explanation) -> Iterable[tuple[float, str]]:

@@ -37,6 +37,7 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "requests": found.requests,
         "is_asgi": found.is_asgi,
         "warms_up": found.warms_up,
+        "hazards": list(found.hazards),
         "missing": list(found.missing),
         "causes": {cause.label: _share(found.cause(cause)) for cause in Cause},
         "fields": [

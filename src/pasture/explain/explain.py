@@ -138,6 +138,7 @@ def _explain(
             requests=server.requests,
             is_asgi=server.is_asgi,
             warms_up=server.warms_up,
+            hazards=server.hazards,
             image=image if parent_pid is None else None,
         )
 

@@ -63,6 +63,7 @@ class Explanation:
     # Whether it serves web requests, for which there is a warm-up; not a queue's.
     warms_up: bool = True
     holders: tuple[Holder, ...] = ()  # what holds the objects that were written, most pages first
+    hazards: tuple[str, ...] = ()  # what the server's seal found that does not survive a fork
     image: str | None = None  # path of the image that the process came out of, compared with
 
     @property

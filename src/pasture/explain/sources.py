@@ -23,6 +23,7 @@ from pasture.proc.images import find_image
 from pasture.proc.maps import python_version
 from pasture.scoreboard import reader
 from pasture.sealing import snapshot as snapshot_file
+from pasture.sealing.seen import read_seal
 from pasture.servers import engines
 from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
@@ -84,6 +85,7 @@ class Server:
     requests: int | None  # answered by the worker; None where the server does not say
     is_asgi: bool  # whether it is a server for ASGI
     warms_up: bool  # whether it serves web requests, for which there is a warm-up
+    hazards: tuple[str, ...] = ()  # what its seal found that does not survive a fork
 
 
 OF_AN_IMAGE = Server("seal", None, is_asgi=False, warms_up=False)
@@ -96,11 +98,13 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
     seal = board.seal if board is not None else None
     entry = board.entries.get(worker_pid) if board is not None else None
     serves = reader.served_by(server_pid, board, engines.ASGI, engines.WEB)
+    found = read_seal(server_pid, board)
     return Server(
         policy=printable(seal.policy) if seal is not None and seal.sealed else None,
         requests=entry.requests if entry is not None else None,
         is_asgi=serves == "asgi",
         warms_up=bool(serves),
+        hazards=() if found is None else tuple(map(str, found.breaking)),
     )
 
 

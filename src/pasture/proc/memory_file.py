@@ -1,17 +1,30 @@
 """Files in the kernel's memory, which have no name anywhere, and their seals.
 
 Owns what a Python that was built for an old C library does not offer: memfd_create(2) and the
-numbers of its flags and seals, which Linux keeps.
+numbers of its flags and seals, which Linux keeps. And the distrust of those of another process: its
+user decides what its open files are, and the reader may be root. So a file is opened only after
+the kernel has said that it is memory, and nothing is mapped. A file that lacks the seals that it
+should have, or belongs to a third user, is left alone.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
+import itertools
 import os
-from contextlib import suppress
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 ADD_SEALS, GET_SEALS = 1033, 1034
-SEAL_SEAL, SEAL_SHRINK, SEAL_GROW = 1, 2, 4
+SEAL_SEAL, SEAL_SHRINK, SEAL_GROW, SEAL_WRITE = 1, 2, 4, 8
+
+_PROC = Path("/proc")
+_MAX_FILES = 65536
+_MAX_CANDIDATES = 4
+_EFFECTIVE = 1  # of the four user ids of a process
 
 _CLOEXEC, _ALLOW_SEALING, _NOEXEC_SEAL = 1, 2, 8
 _CALL_NUMBERS = {"x86_64": 319, "aarch64": 279}
@@ -45,3 +58,79 @@ def _create(name: str, flags: int) -> int:
     if file < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return file
+
+
+def find(pid: int, name: str, seals: int, proc: Path = _PROC) -> Iterator[int]:
+    """Descriptors, for reading, of the files of a name that a process holds, each open for a turn.
+
+    Only of those with these seals that belong to the process's user or root, four at most. None
+    where the open files of the process may not be read.
+    """
+    folder = proc / str(pid)
+    try:
+        owner = int(status_of(folder, "Uid")[_EFFECTIVE])
+        paths = list(itertools.islice((folder / "fd").iterdir(), _MAX_FILES))
+    except (OSError, ValueError):
+        return
+    named = (path for path in paths if _has_name(path, name))
+    for path in itertools.islice(named, _MAX_CANDIDATES):
+        with suppress(OSError, ValueError), opened(path) as file:  # OSError: closed meanwhile
+            status = os.fstat(file)
+            if (
+                stat.S_ISREG(status.st_mode)
+                and status.st_uid in (owner, 0)
+                and fcntl.fcntl(file, GET_SEALS) & seals == seals
+            ):
+                yield file
+
+
+def status_of(folder: Path, name: str) -> list[str]:
+    """The words of one line of a process's status; OSError if there is none."""
+    for line in (folder / "status").read_text(errors="replace").splitlines():
+        if line.startswith(f"{name}:"):
+            return line.split()[1:]
+    raise OSError(f"no {name} in {folder}/status")
+
+
+def _has_name(path: Path, name: str) -> bool:
+    try:
+        return str(path.readlink()).startswith(f"/memfd:{name} ")
+    except OSError:
+        return False  # closed meanwhile
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[int]:
+    """A descriptor for reading; the file is opened only if it lies in the kernel's memory.
+
+    A descriptor of the kind O_PATH leaves the file itself alone, so that no FIFO, device or
+    file system of a user's making can block or notice. All files made by memfd_create, and
+    no others with a name of one, lie on a mount of the kernel's own. Others are an OSError.
+    """
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if _mount_of(place) != _mount_of_memory():
+            raise OSError(f"{path} is not memory")
+        file = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    finally:
+        os.close(place)
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def _mount_of_memory() -> bytes:
+    mine = create("pasture-reader")
+    try:
+        return _mount_of(mine)
+    finally:
+        os.close(mine)
+
+
+def _mount_of(file: int) -> bytes:
+    """Source: proc_pid_fdinfo(5)."""
+    for line in Path(f"/proc/self/fdinfo/{file}").read_bytes().splitlines():
+        if line.startswith(b"mnt_id:"):
+            return line
+    raise OSError("no mount is listed")

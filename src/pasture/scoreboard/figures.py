@@ -110,6 +110,7 @@ class SealFigures:
         0, metric=Metric("seal_plugged_bytes", "Free memory taken out of use by the latest seal")
     )
     seconds: float = row(0.0, _SECONDS, Metric("seal_seconds", "Time that the latest seal took"))
+    hazards: int = row(0, metric=Metric("seal_hazards", "Things found that do not survive a fork"))
     probe: str = row("", _PROBE)  # one of `PROBES`, "" without one
     why: str = row("", _text(3))  # code of the reason why it is not sealed; "" if it is
     serves: str = row("", _text(1))  # "asgi", "web", or "" where the server does not say

@@ -1,18 +1,12 @@
 """A server's scoreboard, from outside: found among its open files and read, never written.
 
-Owns the distrust. The server's user decides what its open files are, and the reader may be root. So
-a file is opened only after the kernel has said that it is memory, and nothing is mapped. A file
-that is not sealed as a scoreboard is, or belongs to a third user, is left alone. Only numbers and a
-few printable characters are read.
+`pasture.proc.memory_file` finds it, and only numbers and a few printable characters are read.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import itertools
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +20,6 @@ _PROC = Path("/proc")
 _TRIES = 50
 _SEALS = memory_file.SEAL_SHRINK | memory_file.SEAL_GROW
 _MAX_BYTES = 2**20
-_MAX_FILES = 65536
-_MAX_CANDIDATES = 4
-_EFFECTIVE = 1  # of the four user ids of a process
 
 
 def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
@@ -36,16 +27,9 @@ def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
 
     Also None where its open files may not be read.
     """
-    folder = proc / str(server_pid)
-    try:
-        owner = int(_status(folder, "Uid")[_EFFECTIVE])
-        paths = list(itertools.islice((folder / "fd").iterdir(), _MAX_FILES))
-    except (OSError, ValueError):
-        return None
-    for path in itertools.islice(filter(_has_the_name, paths), _MAX_CANDIDATES):
-        with contextlib.suppress(OSError, ValueError):  # closed meanwhile
-            with _memory(path) as file:
-                snapshot = _read(file) if _is_scoreboard(file, owner) else None
+    for file in memory_file.find(server_pid, layout.NAME, _SEALS, proc):
+        with contextlib.suppress(OSError, ValueError):
+            snapshot = _read(file)
             if snapshot is not None:
                 return _translated(snapshot, server_pid, proc)
     return None
@@ -105,13 +89,6 @@ def _molds(entries: dict[int, Entry], server_pid: int) -> Iterator[Entry]:
                 yield entry
 
 
-def _has_the_name(path: Path) -> bool:
-    try:
-        return str(path.readlink()).startswith(f"/memfd:{layout.NAME} ")
-    except OSError:
-        return False  # closed meanwhile
-
-
 def forked_by(worker_pid: int, server_pid: int) -> int:
     """Pid of a worker's mold, if that is still there, or else of its server. From outside."""
     entries = read_entries(server_pid)
@@ -132,57 +109,10 @@ def copy_of(words: memoryview) -> Snapshot | None:
     return None
 
 
-@contextlib.contextmanager
-def _memory(path: Path) -> Iterator[int]:
-    """A descriptor for reading; the file is opened only if it lies in the kernel's memory.
-
-    A descriptor of the kind O_PATH leaves the file itself alone, so that no FIFO, device or
-    file system of a user's making can block or notice. All files made by memfd_create, and
-    no others with a name of one, lie on a mount of the kernel's own. Others are an OSError.
-    """
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        if _mount_of(place) != _mount_of_memory():
-            raise OSError(f"{path} is not memory")
-        file = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    finally:
-        os.close(place)
-    try:
-        yield file
-    finally:
-        os.close(file)
-
-
-def _mount_of_memory() -> bytes:
-    mine = memory_file.create("pasture-reader")
-    try:
-        return _mount_of(mine)
-    finally:
-        os.close(mine)
-
-
-def _mount_of(file: int) -> bytes:
-    """Source: proc_pid_fdinfo(5)."""
-    for line in Path(f"/proc/self/fdinfo/{file}").read_bytes().splitlines():
-        if line.startswith(b"mnt_id:"):
-            return line
-    raise OSError("no mount is listed")
-
-
-def _is_scoreboard(file: int, owner: int) -> bool:
-    """Whether it is sealed, of the server's user or root's, and of a size that makes sense."""
-    status = os.fstat(file)
-    return (
-        stat.S_ISREG(status.st_mode)
-        and status.st_uid in (owner, 0)
-        and fcntl.fcntl(file, memory_file.GET_SEALS) & _SEALS == _SEALS
-        and status.st_size % layout.ROW_BYTES == 0
-        and layout.FIRST_ROW * layout.ROW_BYTES <= status.st_size <= _MAX_BYTES
-    )
-
-
 def _read(file: int) -> Snapshot | None:
     size = os.fstat(file).st_size
+    if size % layout.ROW_BYTES or not layout.FIRST_ROW * layout.ROW_BYTES <= size <= _MAX_BYTES:
+        return None
     for _ in range(_TRIES):
         before = _words(file, layout.ROW_BYTES)
         words = _words(file, size)
@@ -208,15 +138,7 @@ def _translated(snapshot: Snapshot, server_pid: int, proc: Path) -> Snapshot:
         return snapshot
     entries = {}
     for pid in tree.children(server_pid, proc):
-        inner = int(_status(proc / str(pid), "NSpid")[-1])
+        inner = int(memory_file.status_of(proc / str(pid), "NSpid")[-1])
         if inner in snapshot.entries:
             entries[pid] = replace(snapshot.entries[inner], pid=pid)
     return replace(snapshot, entries=entries)
-
-
-def _status(folder: Path, name: str) -> list[str]:
-    """The words of one line of a process's status; OSError if there is none."""
-    for line in (folder / "status").read_text(errors="replace").splitlines():
-        if line.startswith(f"{name}:"):
-            return line.split()[1:]
-    raise OSError(f"no {name} in {folder}/status")

@@ -19,6 +19,7 @@ from typing import Any
 
 from pasture.log_lines import log
 from pasture.proc.smaps import own_private_bytes
+from pasture.reasons import Reason
 from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Slot
 from pasture.scoreboard.figures import GENERATIONS, PAUSE_BOUNDS_S
@@ -100,7 +101,14 @@ class Recorder:
         """Show a `SealReport.as_dict`. In the process that loaded the application."""
         board = self.scoreboard()
         if board is not None:
-            figures = {**report, "python": report["interpreter"]["version"], "why": _why(report)}
+            figures = {
+                **report,
+                "python": report["interpreter"]["version"],
+                "why": _why(report),
+                "hazards": sum(
+                    one["kind"] != Reason.GENERATOR for one in report.get("hazards", ())
+                ),
+            }
             for name in layout.SEAL.at.keys() & figures.keys():
                 layout.SEAL.write(board.words, name, figures[name])
             board.words[layout.SEAL_SHOWN] = 1

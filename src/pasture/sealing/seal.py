@@ -25,7 +25,7 @@ from pasture.fork_safety.libraries import all_of
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter, current, hint_for, native
 from pasture.reasons import Hazard, Reason
-from pasture.sealing import child, exit, gc_settings, headroom
+from pasture.sealing import child, exit, gc_settings, headroom, shown
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import SealReport, StepReport
@@ -134,6 +134,7 @@ def seal(
         why=code,
         threads=tuple(thread.name for thread in running),
     )
+    shown.show(report)
     if strict:
         _insist(chosen, report)
     if report.sealed:

@@ -20,6 +20,7 @@ from pasture.fork_safety import caches, generators
 from pasture.log_lines import WARM_UP_STEP, log
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
+from pasture.sealing import shown
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
@@ -188,6 +189,7 @@ class Sealer:
         if step is not None:
             recorder.show_probe(proving.outcome(step))
             self.report = replace(self.report, steps=(*self.report.steps, step))
+            shown.show(self.report)
             self._write(self.report)
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:

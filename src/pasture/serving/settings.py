@@ -293,7 +293,7 @@ class ServerSettings:
         refusal=("--after is of no use to {}", "it preloads by itself"),
     )
     report_file: Path | None = setting(
-        "PASTURE_REPORT_FILE", takes=Path, help="Where the seal's report goes, as JSON."
+        "PASTURE_REPORT_FILE", takes=Path, help="Where a copy of the seal's report goes, as JSON."
     )
 
     @property

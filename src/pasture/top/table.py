@@ -13,6 +13,8 @@ from pasture.display.units import count, megabytes
 from pasture.top.watch import Limits, Row
 from pasture.trust.untrusted_text import printable
 
+_MAX_HAZARDS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -92,7 +94,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def limits(found: Limits) -> str:
-    """The figures that count for the limits that are set here, one line each."""
+    """The figures that count for the limits that are set here, and hazards, one line each."""
     lines = []
     if found.group is None:
         lines.append(
@@ -107,6 +109,9 @@ def limits(found: Limits) -> str:
         )
     if found.max_uss:
         lines.append(f"--max-uss {found.max_uss}: the private memory of each worker counts")
+    lines += [f"hazard: {hazard}" for hazard in found.hazards[:_MAX_HAZARDS]]
+    if len(found.hazards) > _MAX_HAZARDS:
+        lines.append(f"and {len(found.hazards) - _MAX_HAZARDS} more, which pasture doctor names")
     return "\n".join(lines)
 
 
@@ -142,6 +147,7 @@ def as_document(master_pid: int | None, rows: Sequence[Row], found: Limits) -> d
             "working_set_bytes": group.working_set_bytes,
         },
         "max_uss": found.max_uss or None,
+        "hazards": list(found.hazards),
         "processes": [
             {
                 "pid": r.pid,

@@ -21,6 +21,7 @@ from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_entries, roles_of
+from pasture.sealing.seen import read_seal
 from pasture.serving.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
@@ -96,10 +97,11 @@ def row(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a server's memory."""
+    """Limits of a server's memory, and what else endangers its workers."""
 
     group: Usage | None = None  # its control group with the least room; None where none has a limit
     max_uss: str = ""  # limit of a worker's private memory, as its user gave it; "" for none
+    hazards: tuple[str, ...] = ()  # what its seal found that does not survive a fork
 
 
 class _Readings:
@@ -131,7 +133,12 @@ class Watch:
     def limits(self) -> Limits:
         """Limits of the server's memory now."""
         max_uss = read_environ(self.master_pid).get(SETTINGS["max_uss"].variable, "")
-        return Limits(read_usage(self.master_pid), printable(max_uss, _MAX_LIMIT_CHARACTERS))
+        seal = read_seal(self.master_pid, None)
+        return Limits(
+            read_usage(self.master_pid),
+            printable(max_uss, _MAX_LIMIT_CHARACTERS),
+            () if seal is None else tuple(map(str, seal.breaking)),
+        )
 
     def look(self) -> tuple[Row, ...]:
         """Read all processes once more: the master, then its workers by pid.

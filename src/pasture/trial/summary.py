@@ -6,6 +6,7 @@ Plain text, used by the table and by the HTML page alike.
 from __future__ import annotations
 
 from pasture.display.units import count, megabytes, percent
+from pasture.sealing.seen import understand
 from pasture.sizing import SPARE
 from pasture.trial.figures import PRIVATE, PROCESSOR, TOTAL
 from pasture.trial.measurement import (
@@ -123,9 +124,14 @@ def remarks(result: TrialResult) -> list[str]:
 
 
 def beside_figures(result: TrialResult) -> list[tuple[str, str]]:
-    """Pairs of a policy and words for its row: why it has no figures, or lacks a promise."""
-    short = [(p.policy, words) for p in result.policies for words in p.shortfalls]
+    """Pairs of a policy and words for its row: why it has no figures, a shortfall, a hazard."""
+    short = [(p.policy, words) for p in result.policies for words in (*p.shortfalls, *_hazards(p))]
     return [*short, *result.missing.items()]
+
+
+def _hazards(policy: PolicyResult) -> list[str]:
+    seal = understand(policy.typical.report, None)
+    return [] if seal is None else [f"hazard: {hazard}" for hazard in seal.breaking]
 
 
 def _unfinished(result: TrialResult) -> list[str]:

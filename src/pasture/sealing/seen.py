@@ -1,21 +1,18 @@
 """pasture's work in a server's master, from outside: its scoreboard, and the seal's report.
 
-The report is another process' word, and there is one only where a variable names a file.
+Both are another process' word.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from pasture.proc.packages import read_text
 from pasture.reasons import BREAKS, Hazard, Reason
 from pasture.scoreboard.layout import Snapshot
+from pasture.sealing import shown
 from pasture.sealing.policy import POLICIES
-from pasture.serving.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 
 _MAX_HAZARDS = 50
@@ -45,15 +42,21 @@ class SealSeen:
     left_out: tuple[LeftOut, ...] = ()  # steps that were not taken
     # Number of lazy imports that were left pending; None if it is not known.
     pending_imports: int | None = None
-    # Whether the report could be read: else all but the first three are not known.
+    # Whether the report could be read: else all but the first three and the probe is not known.
     has_report: bool = False
     probe: str = ""  # outcome of its probe, "" without one
-    hazards: tuple[Hazard, ...] = ()  # what does not survive a fork
+    hazards: tuple[Hazard, ...] = ()  # what the seal found
+    unnamed: int = 0  # number of those that do not survive a fork, where the report is not there
     # Number of requests served before the fork, how many of them failed, and the first that did,
     # with its reason.
     warm_up: tuple[int, int, str] = (0, 0, "")
     why: Reason | None = None  # the code of that
     beside: frozenset[str] = frozenset()  # names of the threads beside which it was sealed in part
+
+    @property
+    def breaking(self) -> tuple[Hazard, ...]:
+        """Those of its hazards that do not survive a fork."""
+        return tuple(hazard for hazard in self.hazards if not hazard.survives)
 
     @property
     def freezes(self) -> bool:
@@ -63,29 +66,35 @@ class SealSeen:
         return policy is not None and "freeze" in policy.heap and "freeze" not in left
 
 
-def read_seal(
-    pid: int, board: Snapshot | None, environ: Mapping[str, str], asked: Path | None
-) -> SealSeen | None:
-    """The latest seal; None for a server without pasture, or that has not sealed yet."""
-    if board is None or board.seal is None:
-        return None
-    known = board.seal
-    named = asked or environ.get(SETTINGS["report_file"].variable) or None
-    path = None if named is None else Path(f"/proc/{pid}/cwd") / named
-    seen = SealSeen(known.sealed, known.policy, known.objects, probe=known.probe)
-    return seen if path is None else _with_report(seen, read_text(str(path)))
+def read_seal(pid: int, board: Snapshot | None) -> SealSeen | None:
+    """The latest seal of a process; None without pasture, or before the first."""
+    return understand(shown.read(pid), board)
 
 
-def _with_report(seen: SealSeen, text: str) -> SealSeen:
-    """The same, as it was, if the text is no report."""
+def understand(report: Any, board: Snapshot | None) -> SealSeen | None:
+    """The seal by its report, plain values as they were read, and by the scoreboard."""
+    known = None if board is None else board.seal
+    seen = _reported(report)
+    if known is None:
+        return seen
+    if seen is not None:
+        return replace(seen, probe=known.probe)
+    return SealSeen(
+        known.sealed, known.policy, known.objects, probe=known.probe, unnamed=known.hazards
+    )
+
+
+def _reported(document: Any) -> SealSeen | None:
+    """None if the document is no report."""
     try:
-        document: Any = json.loads(text)
         steps = [dict(step) for step in document["steps"]]
         left = [_left_out(step) for step in steps if step["skipped"] or step["failed"]]
         found = [s["counts"].get("pending") for s in steps if s["name"] == "resolve-imports"]
         warm_ups = [_warm_up(s) for s in steps if s["name"] == "warm-up"]
-        return replace(
-            seen,
+        return SealSeen(
+            bool(document["sealed"]),
+            printable(str(document["policy"])),
+            int(document["objects"]),
             reason=printable(str(document["reason"] or "")),
             why=_code(document),
             beside=frozenset(
@@ -105,8 +114,8 @@ def _with_report(seen: SealSeen, text: str) -> SealSeen:
             ),
             warm_up=warm_ups[0] if warm_ups else (0, 0, ""),
         )
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return seen
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
+        return None
 
 
 def _warm_up(step: Mapping[str, Any]) -> tuple[int, int, str]:
