@@ -173,7 +173,7 @@ test-try: ## `pasture try` where pasture alone is installed: what it brings, by 
 
 .PHONY: test-unit
 test-unit: .venv/.stamp ## No fork, no server: seconds
-	@.venv/bin/pytest tests/unit packages/lab/tests/unit packages/pytest-pasture/tests/unit $(ARGS)
+	@.venv/bin/pytest tests/unit tests/tools packages/lab/tests/unit packages/pytest-pasture/tests/unit $(ARGS)
 
 .PHONY: test-native
 test-native: ## The extension under its verifier, on every interpreter of MATRIX

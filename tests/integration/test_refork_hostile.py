@@ -12,7 +12,7 @@ from generations import assert_ends_without_a_trace, load, roles
 
 pytestmark = pytest.mark.once
 
-# What else a message may hold: tests/unit/test_refork_channel.py and tests/fuzz/channels.
+# What else a message may hold: tests/unit/refork/test_channel.py and tests/fuzz/channels.
 OF_MOLDS = ("poor", "files", "twice", "flood")
 OF_FORKS = ("stranger", "itself", "grandchild")
 

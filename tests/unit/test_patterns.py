@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from backtracking import Counter, TooManySteps, texts
+
+from tests.unit.backtracking import Counter, TooManySteps, texts
 
 pytestmark = pytest.mark.once
 

@@ -6,7 +6,7 @@ come into every image, so a name is here because the start reads it, and not for
 the names of a library's variables are not all known, those that begin as its own count, but for
 names that say that they hold a secret.
 
-Sources: CPython 3.11 to 3.15, the names in its binary (tests/unit/test_start_variables.py);
+Sources: CPython 3.11 to 3.15, the names in its binary (tests/unit/image/test_start_variables.py);
 ld.so(8) and musl's ldso; locale(7).
 """
 

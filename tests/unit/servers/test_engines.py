@@ -13,7 +13,7 @@ from pasture.serving.settings import read_environment
 
 pytestmark = pytest.mark.once
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 ROWS = pytest.mark.parametrize("row", ENGINES.values(), ids=lambda row: str(row.name))
 
 

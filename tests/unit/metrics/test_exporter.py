@@ -139,7 +139,7 @@ def test_the_seal_is_reported_where_there_was_one(server: Any) -> None:
 
 
 def test_the_page_names_each_metric_and_no_other(server: Any) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operate.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "operate.md").read_text()
     table = page.partition("| metric | labels | needs | is |")[2].partition("\n\n")[0]
     named = [
         name for cell in re.findall(r"^\| (`.*?) \|", table, re.M) for name in cell.split(", ")

@@ -4,12 +4,11 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from explanations import explanation, share
-
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
 from pasture.explain.fields import Label
 from pasture.explain.new_memory import FREE
+from tests.unit.explain.explanations import explanation, share
 
 pytestmark = pytest.mark.interpreter
 

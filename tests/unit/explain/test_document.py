@@ -8,13 +8,13 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from explanations import FULL, explanation
 from rich.console import Console
 
 from pasture.explain.causes import Cause
 from pasture.explain.document import as_document, from_json
 from pasture.explain.table import headline, print_explanation
 from pasture.trust.untrusted_text import to_json
+from tests.unit.explain.explanations import FULL, explanation
 
 
 def printed(found: object) -> str:

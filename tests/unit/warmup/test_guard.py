@@ -129,7 +129,7 @@ def test_a_request_that_hangs_is_stopped_and_the_next_one_is_served(
 def test_the_report_says_where_a_request_was_stopped() -> None:
     report = warm_up(serving(sleep), ["/bad"], timeout_s=0.2)
     assert "stopped in sleep, " in report.problems[0]
-    assert "test_warmup_guard.py:" in report.problems[0]
+    assert "test_guard.py:" in report.problems[0]
 
 
 def test_a_coroutine_that_waits_for_ever_is_stopped_and_cancelled() -> None:
