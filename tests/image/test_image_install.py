@@ -77,7 +77,7 @@ def test_a_script_starts_out_of_the_installed_image_and_comes_back(environment: 
     installed.image_of(stub).chmod(0o666)
     assert "another user may write" in said_by(environment, script)[1]
     installed.image_of(stub).chmod(0o600)
-    assert "no image is installed" in by_environment(environment, "uninstall")
+    assert "has no image of its own now" in by_environment(environment, "uninstall")
     assert script.read_bytes() == before
     assert script.stat().st_mode & 0o777 == 0o751
     assert {path.name for path in stub.parent.glob("pasture-python*")} == {"pasture-python"}

@@ -47,6 +47,23 @@ def test_a_variable_that_begins_as_one_of_pythons_is_as_any_other(own_images: Im
     assert (done.returncode, f"the image holds the variable {name}" in done.stderr) == (17, True)
 
 
+def test_what_exists_and_what_the_order_names_is_no_secret(own_images: Images) -> None:
+    """As CI sets it: all of this is in the image."""
+    own_images.module("meadow", "here = __file__\n")
+    variables = {
+        "GITHUB_WORKSPACE": str(own_images.folder),
+        "AWS_CA_BUNDLE": str(own_images.lib / "meadow.py"),
+        "SEARCHED": f"{own_images.lib}:{own_images.folder}",
+        "CI_PROJECT_NAME": "meadow",
+        "CI_PROJECT_PATH": "/".join(own_images.folder.parts[-2:]),
+    }
+    done = own_images.build("--preload", "meadow", environ=variables)
+    assert done.returncode == 0, done.stderr
+    gone = str(own_images.lib / "meadow.py")[:-1]
+    done = own_images.build("--preload", "meadow", environ={"WAS_HERE": gone})
+    assert "the image holds the variable WAS_HERE" in done.stderr
+
+
 KEEPS = {
     "as it is": "text = {value!r}",
     "as bytes": "import ctypes; here = ctypes.create_string_buffer({value!r}.encode())",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -301,6 +303,7 @@ def test_a_profile_is_built_but_for_what_has_an_effect(
         (("--preload", "json", "--rehearse-imports"), "needs a rehearsal"),
         (("--preload", "warmed_site", "--warm", "/fails"), "no request of the warm-up"),
         (("--preload", "json", "--warm", "/"), "no application"),
+        (("--preload", "json", "--app", "no.such:a", "--warm", "/"), "no.such cannot be imported"),
         (("--preload", "there_is_none"), "there_is_none cannot be imported"),
         (("--preload", "json", "--mode", "666"), "cannot have the mode"),
         (("--preload", "json", "--rehearse", "{lib}/fails.py"), "rehearsal ended with an error"),
@@ -314,7 +317,54 @@ def test_an_image_that_cannot_be_made_is_not_there(
     done = own_images.build(*(word.format(lib=own_images.lib) for word in words))
     assert done.returncode not in (0, 1), done.stderr
     assert said in done.stderr
+    assert "no.such" not in said or "Traceback" not in done.stderr
     assert sorted(path.name for path in own_images.folder.iterdir()) == ["lib"]
+
+
+def _answer(client: socket.socket) -> None:
+    while data := client.recv(1 << 16):
+        client.sendall(b"+OK\r\n" * data.count(b"*"))
+
+
+def redis_server() -> int:
+    """Answers each command alike; returns its port."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def accept() -> None:
+        while True:
+            threading.Thread(target=_answer, args=[server.accept()[0]], daemon=True).start()
+
+    threading.Thread(target=accept, daemon=True).start()
+    port: int = server.getsockname()[1]
+    return port
+
+
+CACHED = """
+import redis, socket
+client = redis.Redis(port={port}, protocol=2, lib_name=None, lib_version=None)
+kept = []
+def application(environ, start_response):
+    start_response("200 OK", [])
+    if environ["PATH_INFO"] == "/kept":
+        kept.append(socket.create_connection(("127.0.0.1", {port})))
+    return [client.echo("a")]
+"""
+
+
+@pytest.mark.once
+def test_idle_connections_of_a_warm_up_are_left_out_and_others_are_named(
+    own_images: Images,
+) -> None:
+    """A pool of redis-py sees that the process is another one, and connects again."""
+    port = redis_server()
+    own_images.module("cached", CACHED.format(port=port))
+    own_images.built("--preload", "cached", "--warm", "/")
+    assert own_images.why() == ""
+    assert own_images.run("-c", "import cached; print(cached.client.echo('a'))").out == b"b'OK'\n"
+    done = own_images.build("--preload", "cached", "--warm", "/", "--warm", "/kept")
+    assert done.returncode == 17
+    named = f"a connection to 127.0.0.1:{port}, opened by cached in the request GET /kept"
+    assert named in done.stderr
 
 
 @pytest.mark.once

@@ -166,10 +166,11 @@ def build(
     require_writable(path)
     own = environment.own()
     environ = variables(own, env)
-    secrets, too_short = leaks.of_variables(own, {*environ, *not_secret})
+    modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
+    named = (python(), *modules, app, *environ.values())
+    secrets, too_short = leaks.of_variables(own, {*environ, *not_secret}, named)
     for file in secret_file:
         secrets += leaks.of_file(file)
-    modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
     lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
     learned = read(profile) if profile is not None else Profile()
     for problem in learned.problems:
@@ -197,7 +198,7 @@ def build(
         intact.protect(path)
     _print(path, document)
     if too_short:
-        _say(f"too short to be looked for in the image: {', '.join(too_short)}")
+        _say(f"too short to search the image for: {', '.join(too_short)}")
 
 
 @command.command("install")
@@ -244,7 +245,8 @@ def uninstall(script: tuple[str, ...]) -> None:
             left = installed.remove(stub)
     for one in left:
         _say(f"{one.path} was written by another hand since: left as it is")
-    _print_installed(stub)
+    if _print_installed(stub) is None:
+        _say("the environment has no image of its own now")
 
 
 @command.command("show")
@@ -264,6 +266,7 @@ def show(file: Path | None, json_file: Path | None) -> None:
         _print_made()
         file = _print_installed(_stub())
         if file is None:
+            _say("no image is installed")
             return
     document = read_document(file)
     if json_file is not None:
@@ -317,7 +320,12 @@ def _startable(file: Path) -> Iterator[BinaryIO]:
     with image_file.trusted(file) as (image, _):
         why = why_not(_stub(), Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), environment.own())
         if why is not None:
-            raise ImageFailed(f"{file} is complete, but no program starts out of it here: {why}")
+            _, is_old, changed = why.partition(" has changed since the image was made: ")
+            raise ImageFailed(
+                f"{file} is out of date: {changed} has changed" if is_old
+                else f"{file} is complete, but not for this machine and environment: {why}",
+                hint="build it again",
+            )  # fmt: skip
         yield image
 
 
@@ -342,8 +350,10 @@ def _print_installed(stub: Path) -> Path | None:
         }.get(one.state, f"is {one.state}; install it again")
         _say(f"{one.path} {state}")
     own = installed.image_of(stub)
-    _say(f"{own} is the image of this environment" if own.exists() else "no image is installed")
-    return own if own.exists() else None
+    if not own.exists():
+        return None
+    _say(f"{own} is the image of this environment")
+    return own
 
 
 def _mode(text: str) -> int:

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from pasture.errors import ImageFailed, PastureError
+from pasture.fork_safety.open_files import peer
 from pasture_image.build import beside, processors, sources
 from pasture_image.build.frozen import Frozen
 from pasture_image.build.made_of import made_of
@@ -120,12 +121,22 @@ def _open_files(frozen: Frozen) -> list[OpenFile]:
         if number not in _STANDARD:
             flags, offset = frozen.descriptor_state(number)
             if frozen.is_locked(number) or not _can_be_opened_again(path, flags):
+                kept = _named(number, path)
                 raise ImageFailed(
-                    f"a preloaded module keeps open what a copy cannot have: {path}",
+                    f"a preloaded module keeps open what a copy cannot have: {kept}",
                     hint="do not preload that module, or have it open that later",
                 )
             found.append(OpenFile(number, path, flags, offset))
     return found
+
+
+def _named(number: int, path: str) -> str:
+    """What is open, for people. Here it is open under the same number."""
+    other_end = peer(number) if path.startswith("socket:") else ""
+    if not other_end:
+        return path
+    by = observing.connected.get(os.fstat(number).st_ino)
+    return f"a connection to {other_end}" + (f", opened by {by}" if by else "")
 
 
 def _can_be_opened_again(path: str, flags: int) -> bool:

@@ -1,12 +1,15 @@
 """Whether a finished image holds a secret: the value of a variable, or the content of a file.
 
 Owns which values are looked for, and in which encodings. Only what is there as it stands is found:
-not what a module has decoded, encrypted or taken apart. Values are never shown.
+not what a module has decoded, encrypted or taken apart. Values are never shown. A value is no
+secret if it names files that are there, or is part of what the order itself puts into an image:
+both are known before anything is loaded.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -37,22 +40,38 @@ _MAX_FILE_BYTES = 16 << 20
 
 
 def of_variables(
-    environ: Mapping[str, str], given: Collection[str]
+    environ: Mapping[str, str], given: Collection[str], named: Iterable[str] = ()
 ) -> tuple[list[Secret], list[str]]:
     """Values to look for, and names of variables whose values are too short for that.
 
     Args:
         environ: of the builder.
         given: names of variables that the image may hold.
+        named: what is in the image by its order: paths, and names of modules.
     """
+    parts = {"".join(part) for text in named for part in _runs_of_parts(text)}
     left = {n: v for n, v in environ.items()
-            if n not in given and n not in KNOWN and n not in LOCALE and v}  # fmt: skip
+            if n not in given and n not in KNOWN and n not in LOCALE and v
+            and v not in parts and not _are_files(v)}  # fmt: skip
     secrets = [
         Secret(f"the variable {name}", os.fsencode(value))
         for name, value in left.items()
         if len(value) >= MIN_CHARACTERS
     ]
     return secrets, sorted(name for name, value in left.items() if len(value) < MIN_CHARACTERS)
+
+
+def _are_files(value: str) -> bool:
+    """Whether a value is a path of a file that is there, or paths of some, as in PATH."""
+    return all(path.startswith("/") and os.path.lexists(path) for path in value.split(os.pathsep))
+
+
+def _runs_of_parts(text: str) -> Iterator[list[str]]:
+    """Parts of a path or of a module's name, and any that follow each other."""
+    words = re.split(r"([/.:])", text)
+    for begin in range(0, len(words), 2):
+        for end in range(begin + 1, len(words) + 1, 2):
+            yield words[begin:end]
 
 
 def of_file(path: Path) -> list[Secret]:

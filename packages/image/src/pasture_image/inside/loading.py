@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import os
 import resource
+import stat
 import sys
 import traceback
 from contextlib import suppress
@@ -20,7 +21,8 @@ from pasture.errors import ImageFailed, PastureError
 
 if TYPE_CHECKING:
     import socket
-    from types import TracebackType
+    from collections.abc import Collection
+    from types import ModuleType, TracebackType
 
     from pasture_image.inside.order import Built, Order
     from pasture_image.inside.times import FileTimes
@@ -81,10 +83,14 @@ def main() -> Stopping | None:
     if problem is not None:
         send(channel, problem, [])
         return None
+    from pasture.fork_safety import fork_aware
+
+    unused = fork_aware.sockets()
     reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
+        _put_null(unused)
         _wait_for_copy([channel.detach(), reader, environ], writer, order.python, parent)
     os.close(writer)
     return Stopping(channel, order, pid, reader, environ, data)
@@ -113,7 +119,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     """
     from pasture.fork_safety import generators
     from pasture.interpreter import native
-    from pasture_image.inside.observing import Observed
+    from pasture_image.inside import observing
     from pasture_image.inside.variables import VariablesRead
 
     rehearsed: tuple[str, ...] = ()
@@ -124,22 +130,24 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     taken = _take_low_descriptors()
     with (
         VariablesRead(environ) as variables,
-        Observed(variables.read_all) as observed,
+        observing.Observed(variables.read_all) as observed,
         generators.observed(),
     ):
         for name in order.preload:
-            _import(name)
+            observing.occasion = f"while {name} was loaded"
+            load(name)
         for name in rehearsed:
             with suppress(Exception):  # what only the rehearsal can import, it imports
                 importlib.import_module(name)
         if order.learned:
             _build_profile(order.learned)
         if order.warm:
-            from pasture_image.inside.warm import warm
+            from pasture_image.inside.warm import find, warm
 
+            application = find(order.preload, order.application, load)
             native().forget_code_runs()  # what the warm-up runs is what programs will run
             with variables.put_back():
-                warm(order.preload, order.application, order.warm)
+                warm(application, order.warm)
     for name in order.held:  # programs have none of them
         os.environ.pop(name, None)
     for number in taken:
@@ -147,7 +155,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     return observed.files()
 
 
-def _import(name: str) -> None:
+def load(name: str) -> ModuleType:
     """Import a module that was named.
 
     Raises:
@@ -155,9 +163,9 @@ def _import(name: str) -> None:
             is the mistake.
     """
     try:
-        importlib.import_module(name)
+        return importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        hint = "PYTHONPATH names the folders of modules of your own"
+        hint = "PYTHONPATH names the folders of modules of your own, each from / on"
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is None or not f"{name}.".startswith(f"{missing}."):
             traceback.print_exception(error.with_traceback(_own(error.__traceback__)))
@@ -181,6 +189,8 @@ def _build_profile(text: str) -> None:
     from pasture.trust.untrusted_text import printable
 
     built = build_in_image(parse(text))
+    if not built:
+        return  # it has requests alone, or modules
     for line in (summary_of(built), *problems_of(built)):
         print(f"profile: {printable(line)}", file=sys.stderr, flush=True)
 
@@ -206,6 +216,22 @@ def _take_low_descriptors() -> list[int]:
         taken.append(number)
     os.close(number)
     return taken
+
+
+def _put_null(inodes: Collection[int]) -> None:
+    """In the place of connections that their library does not use in another process.
+
+    What it then closes must be there.
+    """
+    if not inodes:
+        return
+    from pasture.fork_safety.open_files import open_files
+
+    null = os.open("/dev/null", os.O_RDONLY)
+    for number, status in open_files():
+        if status.st_ino in inodes and stat.S_ISSOCK(status.st_mode):
+            os.dup2(null, number, inheritable=False)
+    os.close(null)
 
 
 def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: int) -> None:

@@ -28,6 +28,8 @@ _ON_THE_WAY = frozenset((
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
 
+_CONNECTORS = frozenset((__name__, "socket", "ssl", "asyncio", "asyncio.selector_events"))
+
 _NOTHING_LEFT = (
     *("importlib", "_frozen_importlib", "zipimport", "multiprocessing.process", "numpy.random"),
     *("billiard.process", "celery.utils.nodenames"),
@@ -47,6 +49,12 @@ _FUNCTIONS = {
 
 _NO_HOOK = "files that modules read cannot be noticed: another audit hook refuses one more"
 _NO_HOOK_HINT = "add that hook in programs, not in a start file or a preloaded module"
+
+occasion = ""
+"""What is done now, for people: which module is loaded, or which request is served."""
+
+connected: dict[int, str] = {}
+"""By the inode of a connection: the module that opened it, and on which occasion."""
 
 used_sqlite = False
 """Whether modules have opened a database."""
@@ -88,6 +96,7 @@ class Observed:
             "os.fork": self._environment_inherited,
             "os.forkpty": self._environment_inherited,
             "sqlite3.connect": self._database_opened,
+            "socket.connect": self._connected,
             "socket.gethostname": self._host_asked,
         }
 
@@ -160,6 +169,11 @@ class Observed:
     def _database_opened(*_: object) -> None:
         global used_sqlite
         used_sqlite = True
+
+    @staticmethod
+    def _connected(socket: Any, _address: object) -> None:
+        inode = os.fstat(socket.fileno()).st_ino
+        connected[inode] = f"{asker_besides(_CONNECTORS)} {occasion}"
 
     @staticmethod
     def _host_asked(*_: object) -> None:
