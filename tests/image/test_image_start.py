@@ -77,6 +77,18 @@ def test_programs_out_of_a_file_end_in_each_way_as_by_python(images: Images) -> 
     assert differs == {}
 
 
+@pytest.mark.skipif(sys.version_info < (3, 15), reason="imports are lazy from 3.15 on")
+def test_an_image_that_was_built_with_lazy_imports_ends_its_programs_quietly(
+    own_images: Images,
+) -> None:
+    own_images.environ["PYTHON_LAZY_IMPORTS"] = "all"
+    own_images.built("--preload", "json,asyncio")
+    source = "import sys, ssl; print(sys.get_lazy_imports_filter(), sys.get_lazy_imports())"
+    ended = own_images.run("-c", source)
+    assert ended == own_images.python("-c", source)
+    assert (ended.err, own_images.why()) == (b"", "")
+
+
 @pytest.mark.once
 def test_nothing_lies_in_an_image_but_what_is_meant_to(own_images: Images) -> None:
     """With all that a build can do: a profile, a rehearsal, requests, a level of processors."""

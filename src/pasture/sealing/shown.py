@@ -30,10 +30,7 @@ _latest: tuple[int, tuple[int, int]] | None = None
 def show(report: SealReport) -> None:
     """Have this report found in place of the one before; without memory for it, none is."""
     global _latest
-    before, _latest = _latest, None
-    with suppress(OSError):
-        if before is not None and _identity(before[0]) == before[1]:
-            os.close(before[0])
+    hide()
     with suppress(OSError, MemoryError):
         file = memory_file.create(NAME)
         try:
@@ -44,6 +41,15 @@ def show(report: SealReport) -> None:
         finally:
             if _latest is None:
                 os.close(file)
+
+
+def hide() -> None:
+    """Have none found: what is made of this process is another one."""
+    global _latest
+    before, _latest = _latest, None
+    with suppress(OSError):
+        if before is not None and _identity(before[0]) == before[1]:
+            os.close(before[0])
 
 
 def read(pid: int, proc: Path = _PROC) -> Any:

@@ -24,6 +24,8 @@ from pasture_image.inside.start_variables import always_read
 _PROGRAM = """\
 import sys
 at_start = {*sys.modules}
+import pasture_image.inside.eager
+pasture_image.inside.eager.begin()
 import pasture_image.inside.loading
 stopping = pasture_image.inside.loading.main()
 if stopping:

@@ -239,8 +239,9 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
     import pasture
     from pasture.interpreter import native
     from pasture.proc.parent import end_with_parent
+    from pasture.sealing import shown
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
-    from pasture_image.inside import begin
+    from pasture_image.inside import begin, eager
 
     try:
         end_with_parent(parent)
@@ -250,12 +251,14 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
         # What makes lazy imports loads ctypes, which keeps a file open.
         taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
         report = pasture.seal()
+        shown.hide()
         for number in taken:
             os.close(number)
         address, _ = native().frozen_facts()
         loaded = ",".join(sys.modules)
         os.write(report_to, f"{address} {report}\n{loaded}\n".encode("utf-8", "replace"))
         os.close(report_to)
+        eager.end()
     except BaseException:
         traceback.print_exc()
         os._exit(1)
