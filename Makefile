@@ -27,6 +27,7 @@ ARM_IMAGES := $(patsubst %,tests/image/test_image_%.py,programs process start)
 ARM_WITHOUT := streams_that_are_closed or terminal or control_ or celery or gunicorn or says_what_it_holds or is_sealed_if
 BENCH_MATRIX ?= 3.14 3.13 3.15
 CHILD_PYTHON ?= 3.14
+GPU_PYTHON ?= python3
 MATRIX_WORDS ?=
 ARGS ?=
 
@@ -280,6 +281,10 @@ lint-workflows: ## .github/ and examples/ci with zizmor, and actionlint where th
 test-engines: .venvs/3.14/.stamp ## Real clusters and servers that are no requirement: Spark, Dask, hypercorn, granian, queues, PASTURE=seal alone (ARGS="-k dask")
 	@.venvs/3.14/bin/python -m pytest -q benchmarks/engines/checks $(ARGS)
 
+.PHONY: test-gpu
+test-gpu: ## Training loops, servers and images on one GPU; skipped where there is none (GPU_PYTHON=an environment with torch, pasture[image], gunicorn, pytest)
+	@$(GPU_PYTHON) -m pytest -q -rs -c /dev/null --rootdir . -p no:cacheprovider benchmarks/gpu $(ARGS)
+
 .PHONY: test-image-recipes
 test-image-recipes: .venvs/3.14/image-packages.stamp .venvs/3.14/ray-packages.stamp .venvs/3.14/helper-packages.stamp ## Jupyter, Ray, pytest-xdist, a pool and helper processes out of images; needs an index
 	@.venvs/3.14/bin/python -m pytest -q tests/image/test_image_examples.py tests/image/test_example_helpers.py $(ARGS)
@@ -396,6 +401,10 @@ agents: .venvs/3.14/.stamp ## Agents of production servers before the fork; writ
 .PHONY: bench-site
 bench-site: .venvs/3.14/.stamp ## The bundled site on 3.14, 4 workers, 2,000 requests, each policy
 	@.venvs/3.14/bin/python -m benchmarks.site $(ARGS)
+
+.PHONY: bench-gpu
+bench-gpu: ## The same, measured, in five minutes; writes var/gpu (ARGS="--part loaders")
+	@$(GPU_PYTHON) -m benchmarks.gpu $(ARGS)
 
 .PHONY: bench-learn
 bench-learn: .venvs/3.14/.stamp ## A pool, Celery, PySpark (needs a Java) and the bundled site with a recorded profile; what recording costs (ARGS="--part cost --rounds 5")
