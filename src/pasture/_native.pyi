@@ -372,13 +372,24 @@ def freeze() -> tuple[list[bytes], list[bytes], int, str, bytes, int]:
         OSError: the kernel does not say what a copy needs.
     """
 
+def find_arguments() -> bool:
+    """Find where Py_GetArgcArgv() has its arguments from, for `run_main`; whether that is known."""
+
 def run_main(
-    argv: list[str], command: str | None, name: str | None, file: str | None, /
+    argv: list[str],
+    all_argv: list[str],
+    needs_folder: bool,
+    command: str | None,
+    name: str | None,
+    file: str | None,
+    /,
 ) -> NoReturn:
     """Run a program as the interpreter's own command line does, and end the process.
 
     Args:
-        argv: as `sys.argv` shall be.
+        argv: as `sys.argv` is.
+        all_argv: the command line, as Py_GetArgcArgv() shall give it.
+        needs_folder: whether the program's folder is put first on the search path, as by default.
         command: code to run, or None.
         name: of a module to run, or None.
         file: path of a program, or None. Without any of the three: standard input.

@@ -150,3 +150,57 @@ def test_a_handler_for_interrupts_that_a_shell_ignores_is_not_installed(images: 
     started = images.run("-c", source, preexec_fn=ignore)
     assert started == images.python("-c", source, preexec_fn=ignore)
     assert b"default_int_handler" not in started.out
+
+
+KEEPS = """
+import sys, __main__
+MAIN, ORIG = __main__, sys.orig_argv
+def first(words=sys.argv): return words
+sys.path.insert(0, "/vendored")
+__main__.given = 1
+"""
+KEPT = """
+import ctypes, keeps, multiprocessing, sys
+mine = 5
+class Dies:
+    def __del__(self, print=print): print("del")
+dies = Dies()
+print(keeps.first(), keeps.ORIG[1:], sys.path[:3], sorted(vars(keeps.MAIN)), keeps.MAIN.mine)
+number, items = ctypes.c_int(), ctypes.POINTER(ctypes.c_wchar_p)()
+ctypes.pythonapi.Py_GetArgcArgv(ctypes.byref(number), ctypes.byref(items))
+print(items[1:number.value], keeps.first is keeps.MAIN.keeps.first, keeps.first() is sys.argv,
+      sys.modules["__mp_main__"].mine)
+"""
+
+
+@pytest.fixture(scope="module")
+def keeping(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    found = Images(tmp_path_factory.mktemp("keeping"))
+    found.module("keeps", KEEPS)
+    found.built("--preload", "keeps,ctypes,multiprocessing,pygments.cmdline")
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_modules_that_kept_arguments_and_the_main_module_have_the_programs(
+    keeping: Images, tmp_path: Path, way: str
+) -> None:
+    words, given = words_for(way, KEPT, tmp_path)
+    expected = keeping.python(*words, input=given, cwd=tmp_path)
+    assert b"'mine'" in expected.out and b"'/vendored'" in expected.out
+    assert keeping.run(*words, input=given, cwd=tmp_path) == expected
+    assert keeping.why(*words, input=given, cwd=tmp_path) == ""
+
+
+def test_a_command_whose_default_is_sys_argv_has_the_programs(keeping: Images) -> None:
+    words = ("-m", "pygments", "-S", "default", "-f", "html")
+    assert keeping.run(*words) == keeping.python(*words)
+    assert keeping.why(*words) == ""
+
+
+@pytest.mark.parametrize("change", ["sys.argv = sys.argv[:1]", "sys.argv.append('more')"])
+def test_a_module_that_changes_the_arguments_is_refused(own_images: Images, change: str) -> None:
+    own_images.module("changes", f"import sys; {change}\n")
+    done = own_images.build("--preload", "changes")
+    assert done.returncode != 0
+    assert "a preloaded module changes sys.argv while it is loaded" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 from generations import refork, wait_for_roles
-from images import Images
+from images import STUB, Images
 from running import TIMEOUT_S, Running, environment, listens
 
 from pasture.launch.ports import free_port
@@ -96,6 +97,31 @@ def test_a_worker_of_a_server_out_of_an_image_becomes_the_next_parent(
     wait_for_roles(server, ("mold", 1), *[("worker", 1)] * 2)
     assert server.stop() == 0
     assert "Traceback" not in server.log
+
+
+def test_a_uwsgi_out_of_an_image_is_reloaded(images: Images, tmp_path: Path) -> None:
+    pytest.importorskip("pyuwsgi")
+    port = free_port()
+    command = [str(STUB), "-c", "import pyuwsgi; pyuwsgi.run()", "--http-socket"]
+    words = [f"127.0.0.1:{port}", "--master", "--die-on-term", "--module", "herd_app:app"]
+    variables = {**images.variables, "PASTURE_IMAGE_VERBOSE": "1"}
+    server = Running([*command, *words], tmp_path / "log", variables)
+
+    def answers() -> int:
+        url = f"http://127.0.0.1:{port}/who"
+        return int(json.load(urllib.request.urlopen(url, timeout=TIMEOUT_S))["pid"])
+
+    try:
+        server.wait_for(lambda: listens(port), "an answer")
+        before = answers()
+        server.send_signal(signal.SIGHUP)
+        server.wait_for(lambda: not psutil.pid_exists(before), "the old worker's end")
+        server.wait_for(lambda: listens(port), "an answer of the new one")
+        assert answers() != before and STARTED in server.log
+        assert server.stop() == 0
+    finally:
+        print(server.log)
+        server.destroy()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@
 #include "internal/pycore_pystate.h"    /* _PyInterpreterState_SetNotRunningMain */
 #include "internal/pycore_runtime.h"    /* _PyRuntime */
 
+#include <link.h>
+#include <string.h>
+
 #if PY_VERSION_HEX >= 0x030C0100
 #  pragma weak _PyInterpreterState_SetNotRunningMain /* 3.12.0 has neither it nor what it undoes */
 #endif
@@ -41,11 +44,57 @@ cpy_config(void)
     return (PyConfig *)&PyInterpreterState_Get()->config;
 }
 
-/* Start over with the arguments of the program. */
-static inline void
-cpy_config_clear_argv(void)
+#if PY_VERSION_HEX < 0x030C0000
+
+typedef struct {
+    const void *of_object; /* an address in the object whose variables are looked through */
+    PyWideStringList wanted;
+    PyWideStringList *found;
+} cpy_argument_search;
+
+static inline int
+cpy_search_object(struct dl_phdr_info *info, size_t Py_UNUSED(bytes), void *data)
 {
-    cpy_config()->argv = (PyWideStringList){0, NULL}; /* the old one may be sealed: it is left */
+    cpy_argument_search *search = data;
+    bool has_it = false;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t start = info->dlpi_addr + part->p_vaddr;
+        has_it |= part->p_type == PT_LOAD && (uintptr_t)search->of_object - start < part->p_memsz;
+    }
+    for (int i = 0; has_it && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+        uintptr_t start = (info->dlpi_addr + part->p_vaddr + 7) & ~(uintptr_t)7;
+        uintptr_t end = info->dlpi_addr + part->p_vaddr + part->p_memsz;
+        if (part->p_type != PT_LOAD || !(part->p_flags & PF_W)) {
+            continue;
+        }
+        for (; start + sizeof search->wanted <= end; start += 8) {
+            if (memcmp((const void *)start, &search->wanted, sizeof search->wanted) == 0) {
+                search->found = (PyWideStringList *)start;
+            }
+        }
+    }
+    return has_it;
+}
+
+#endif
+
+/* Where Py_GetArgcArgv() has its arguments from; NULL if that cannot be found. Before 3.12 it is a
+   variable that no header names. */
+static inline PyWideStringList *
+cpy_arguments(void)
+{
+#if PY_VERSION_HEX >= 0x030C0000
+    return &_PyRuntime.orig_argv;
+#else
+    int length;
+    cpy_argument_search search = {.of_object = &_PyRuntime};
+    Py_GetArgcArgv(&length, &search.wanted.items);
+    search.wanted.length = length;
+    (void)dl_iterate_phdr(cpy_search_object, &search);
+    return search.found;
+#endif
 }
 
 /* Frames that run now are no callers of what is run next: it finds itself the outermost. */

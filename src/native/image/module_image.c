@@ -73,34 +73,57 @@ set_string(wchar_t **member, PyObject *value)
     return err;
 }
 
+/* Replace a list of the interpreter's by the texts of another. The old one may be sealed: it is
+   left. `allocate` is what the interpreter frees it for. */
 static int
-set_argv(PyObject *argv)
+set_texts(PyWideStringList *list, PyObject *texts, void *(*allocate)(size_t))
 {
-    cpy_config_clear_argv();
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(argv); i++) {
-        wchar_t *wide = PyUnicode_AsWideCharString(PyList_GET_ITEM(argv, i), NULL);
-        if (wide == NULL) {
+    Py_ssize_t length = PyList_GET_SIZE(texts);
+    wchar_t **items = allocate((size_t)(length + 1) * sizeof *items);
+    for (Py_ssize_t i = 0; items != NULL && i < length; i++) {
+        PyObject *text = PyList_GET_ITEM(texts, i);
+        Py_ssize_t characters = PyUnicode_AsWideChar(text, NULL, 0);
+        if (characters < 0) {
             return -1;
         }
-        PyStatus status = PyWideStringList_Append(&cpy_config()->argv, wide);
-        PyMem_Free(wide);
-        if (PyStatus_Exception(status)) {
-            PyErr_NoMemory();
-            return -1;
+        items[i] = allocate((size_t)characters * sizeof **items);
+        if (items[i] == NULL || PyUnicode_AsWideChar(text, items[i], characters) < 0) {
+            items = NULL;
         }
     }
+    if (items == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    items[length] = NULL;
+    *list = (PyWideStringList){length, items};
     return 0;
+}
+
+static PyWideStringList *arguments; /* of Py_GetArgcArgv() */
+
+static PyObject *
+find_arguments(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    arguments = cpy_arguments();
+    return PyBool_FromLong(arguments != NULL);
 }
 
 __attribute__((noinline)) static PyObject *
 run_main(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *argv, *command, *name, *file;
-    if (!PyArg_ParseTuple(args, "O!OOO", &PyList_Type, &argv, &command, &name, &file)) {
+    PyObject *argv, *all, *command, *name, *file;
+    int needs_folder;
+    if (!PyArg_ParseTuple(args, "O!O!pOOO", &PyList_Type, &argv, &PyList_Type, &all, &needs_folder,
+                          &command, &name, &file)) {
         return NULL;
     }
     PyConfig *config = cpy_config();
-    if (set_argv(argv) < 0 || set_string(&config->run_command, command) < 0
+    config->safe_path |= !needs_folder;
+    if (set_texts(&config->argv, argv, PyMem_RawMalloc) < 0
+        || set_texts(&config->orig_argv, all, PyMem_RawMalloc) < 0
+        || (arguments != NULL && set_texts(arguments, all, malloc) < 0)
+        || set_string(&config->run_command, command) < 0
         || set_string(&config->run_module, name) < 0
         || set_string(&config->run_filename, file) < 0) {
         return NULL;
@@ -232,6 +255,7 @@ drop_audit_hook(PyObject *Py_UNUSED(module), PyObject *hook)
 PyMethodDef module_image_methods[] = {
     {"frozen_facts", frozen_facts, METH_NOARGS, NULL},
     {"freeze", freeze, METH_NOARGS, NULL},
+    {"find_arguments", find_arguments, METH_NOARGS, NULL},
     {"run_main", run_main, METH_VARARGS, NULL},
     {"begin_finalizing", begin_finalizing, METH_NOARGS, NULL},
     {"open_variables", open_variables, METH_O, NULL},

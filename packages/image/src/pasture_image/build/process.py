@@ -22,6 +22,7 @@ from pasture_image.inside.order import Built, Order, receive_built, send
 from pasture_image.inside.start_variables import always_read
 
 _PROGRAM = """\
+exec('''
 import sys
 at_start = {*sys.modules}
 import pasture_image.inside.eager
@@ -31,8 +32,10 @@ stopping = pasture_image.inside.loading.main()
 if stopping:
     import pasture_image.build.copying
     pasture_image.build.copying.copy_and_send(stopping, at_start)
+''', {})
 """
-"""What it imports last comes into no image: the process that is copied has been forked by then."""
+"""What it imports last comes into no image: the process that is copied has been forked by then.
+`__main__` stays as empty as a program finds it."""
 _TIMEOUT_S = 20.0
 STUB = "pasture-python"
 

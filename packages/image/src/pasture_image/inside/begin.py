@@ -1,8 +1,8 @@
 """A process that has just come to life out of an image becomes an interpreter at its start.
 
 Owns everything that the interpreter derives from the process when it starts, and everything that
-modules derive from it when they are loaded: arguments, environment, streams, signals. What
-runs the program is the interpreter's own main function.
+modules derive from it when they are loaded: environment, streams, signals; arguments and `__main__`
+by `program`. What runs the program is the interpreter's own main function.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib.machinery import BuiltinImporter
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn
 
 from pasture.interpreter import native
 from pasture.sealing import exit
-from pasture_image.inside import end, generators, reread, streams, variables
+from pasture_image.inside import end, generators, program, reread, streams, variables
 
 _python = ""
 
@@ -71,9 +69,9 @@ def begin(
         generators.renew()
         _forget_modules_past()
         reread.read_again(sys.modules, os.environ)
-        sys.orig_argv[:] = [_python, *words[1:]]
-        sys.argv = [_first(kind, text), *words[rest:]]
-        _make_main()
+        needs_folder = program.begin_program(
+            [_first(kind, text), *words[rest:]], [_python, *words[1:]]
+        )
         if kind == "m":
             _forget_loaded(os.fsdecode(text))
         file = _absolute(os.fsdecode(text)) if kind == "f" else None
@@ -82,6 +80,8 @@ def begin(
         _start_over(argv, environ, error)
     native().run_main(
         sys.argv,
+        sys.orig_argv,
+        needs_folder,
         f"{os.fsdecode(text)}\n" if kind == "c" else None,
         os.fsdecode(text) if kind == "m" else None,
         file,
@@ -159,15 +159,6 @@ def _first(kind: str, text: bytes) -> str:
     if kind in "cm":
         return f"-{kind}"
     return os.fsdecode(text)
-
-
-def _make_main() -> None:
-    main = ModuleType("__main__")
-    main.__loader__ = BuiltinImporter
-    main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
-    if sys.version_info < (3, 14):
-        main.__annotations__ = {}
-    sys.modules["__main__"] = main
 
 
 def _forget_loaded(name: str) -> None:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from pasture.interpreter import native
+from pasture_image.inside import program
 
 _of_image: frozenset[str] = frozenset()
 _CLEARED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache", "meta_path")
@@ -23,7 +24,7 @@ _EXCEPTIONS = ("last_exc", "last_type", "last_value", "last_traceback")
 def keep_modules() -> None:
     """Modules that are loaded now belong to the image."""
     global _of_image
-    _of_image = frozenset(sys.modules) - {"__main__"}
+    _of_image = frozenset(sys.modules).difference(program.main_names())
 
 
 def finish() -> bool:

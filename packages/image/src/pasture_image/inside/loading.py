@@ -97,16 +97,15 @@ def main() -> Stopping | None:
 
 
 def _forget_own_start() -> None:
-    """`-c` has put the current directory first, and this process has variables of its own.
+    """This process has arguments and variables of its own.
 
     What the interpreter has set of the environment, it would set in each program.
     """
-    from pasture_image.inside import environment, variables
+    from pasture_image.inside import environment, program, variables
 
+    program.begin_loading()
     variables.changed.update(environment.coerced())
     os.environ.pop("LD_BIND_NOW", None)
-    if not sys.flags.safe_path and sys.path and sys.path[0] == "":
-        del sys.path[0]
 
 
 def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]:
@@ -119,7 +118,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     """
     from pasture.fork_safety import generators
     from pasture.interpreter import native
-    from pasture_image.inside import observing
+    from pasture_image.inside import observing, program
     from pasture_image.inside.variables import VariablesRead
 
     rehearsed: tuple[str, ...] = ()
@@ -148,6 +147,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
             native().forget_code_runs()  # what the warm-up runs is what programs will run
             with variables.put_back():
                 warm(application, order.warm)
+    program.end_loading()
     for name in order.held:  # programs have none of them
         os.environ.pop(name, None)
     for number in taken:

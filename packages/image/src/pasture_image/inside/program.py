@@ -1,0 +1,108 @@
+"""What stands for the program in an interpreter: arguments, its folder, and the module `__main__`.
+
+Modules keep these when they are loaded (`def main(args=sys.argv)`, `import __main__`), so a program
+gets the very objects that were there then, and they are filled again. While modules are loaded they
+are as empty as where a program is `-c "import ..."`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import BuiltinImporter
+from types import ModuleType
+
+from pasture.errors import ImageFailed
+from pasture.interpreter import native
+
+_LOADS = ["-c"]
+_argv = sys.argv
+_held = (0, 0)
+_path: tuple[str, ...] = ()
+_in_front = 0
+_names: frozenset[str] = frozenset()
+_is_main_kept = True
+_main_names: tuple[str, ...] = ()
+
+
+def begin_loading() -> None:
+    """From now on modules are loaded; in the process that was started for that."""
+    global _held, _names, _path
+    if not sys.flags.safe_path and sys.path and sys.path[0] == "":
+        del sys.path[0]  # `-c` has put the current directory first
+    _path = tuple(sys.path)
+    _argv[:] = _LOADS
+    sys.orig_argv[-2:] = [""]
+    _names = frozenset(sys.modules["__main__"].__dict__)
+    _held = _references()
+
+
+def end_loading() -> None:
+    """All modules are loaded.
+
+    Raises:
+        ImageFailed: one has changed the arguments. What it would make of a program's is not known.
+            Or the interpreter's own copy of them, which code in C reads, is not found.
+    """
+    global _is_main_kept, _in_front, _main_names
+    if sys.argv is not _argv or _argv != _LOADS:
+        raise ImageFailed(
+            "a preloaded module changes sys.argv while it is loaded", hint="do not preload it"
+        )
+    if not native().find_arguments():
+        raise ImageFailed("the arguments that Py_GetArgcArgv() gives were not found")
+    _main_names = main_names()
+    _is_main_kept = _references() != _held or sys.modules["__main__"].__dict__.keys() != _names
+    _in_front = sys.path.index(_path[0]) if _path and _path[0] in sys.path else 0
+
+
+def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
+    """From now on a program is to run. Where a copy has come to life.
+
+    Returns:
+        Whether the interpreter still has to put the program's folder first on the search path. What
+        modules have put there when they were loaded would stand in front of it.
+    """
+    _argv[:] = argv
+    sys.orig_argv[:] = orig_argv
+    if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
+        sys.modules.update(dict.fromkeys(_main_names, _made_main()))
+    if not _in_front or sys.flags.safe_path:
+        return True
+    folder = _folder(argv[0])
+    if folder is not None:
+        sys.path.insert(_in_front, folder)
+    return False
+
+
+def _folder(program: str) -> str | None:
+    """As Python/pathconfig.c, _PyPathConfig_ComputeSysPath0."""
+    if program == "-m":
+        try:
+            return os.getcwd()  # noqa: PTH109
+        except OSError:
+            return None
+    if program in ("-c", "-", ""):
+        return ""
+    return os.path.dirname(os.path.realpath(program))  # noqa: PTH120
+
+
+def main_names() -> tuple[str, ...]:
+    """Of modules that are the program's: multiprocessing has another name for it."""
+    main = sys.modules["__main__"]
+    return tuple(name for name, module in sys.modules.items() if module is main)
+
+
+def _references() -> tuple[int, int]:
+    """To the module, but for those of `sys.modules`, and to its names."""
+    main = sys.modules["__main__"]
+    return sys.getrefcount(main) - len(main_names()), sys.getrefcount(main.__dict__)
+
+
+def _made_main() -> ModuleType:
+    main = ModuleType("__main__")
+    main.__loader__ = BuiltinImporter
+    main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
+    return main
