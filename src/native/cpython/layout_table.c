@@ -4,7 +4,7 @@
  * that CPython documents, or its own debug offsets (3.13), which it publishes for debuggers.
  * What its public structures name (PyObject, PyTypeObject, PyListObject, ...) keeps its place
  * within a minor version and is not listed, but for what this extension writes to.
- * docs/internals/layouts.md shows the table to readers.
+ * docs/internals/layouts.md says why fields are verified, and what else depends on layouts.
  */
 #include "layout_rows.h"
 
