@@ -25,7 +25,7 @@ REHEARSAL = Path(__file__).with_name("image_rehearsal.py")
 FORK_SERVER = Path(__file__).with_name("image_fork_server.py")
 KERNELS = Path(__file__).with_name("image_kernels.py")
 SESSION_MODULES = "numpy,pandas,sklearn.linear_model"
-KERNEL_MODULES = "pasture.image.jupyter"
+KERNEL_MODULES = "pasture_image.jupyter"
 
 Environ = Mapping[str, str]
 

@@ -86,7 +86,7 @@ def test_a_kernel_that_jupyter_starts_comes_out_of_an_image(own_images: Images) 
     text = (EXAMPLES / "kernel.json").read_text()
     (place / "kernel.json").write_text(text.replace("/srv/kernel.img", str(own_images.image)))
     own_images.environ |= {"PYTHONPATH": str(PACKAGES), "PATH": f"{BIN}:{os.environ['PATH']}"}
-    own_images.built("--preload", "pasture.image.jupyter")
+    own_images.built("--preload", "pasture_image.jupyter")
     done = own_images.python("-c", KERNEL, environ={"JUPYTER_PATH": str(own_images.folder)})
     said = done.out.decode().split()
     assert said == ["42", "ok", "ok", "True", "True", "ok", "True", "ok"], done.err.decode()

@@ -47,7 +47,7 @@ def brings(images: Images, does: str) -> None:
     images.module("many", MODULE)
     images.module(
         "brings",
-        "import many\nfrom pasture.image.rehearsal import rehearse\n"
+        "import many\nfrom pasture_image.rehearsal import rehearse\n"
         f"@rehearse\ndef use(): {does}\n",
     )
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import pytest
 
 from pasture.errors import UsageError
@@ -88,14 +85,3 @@ def test_options_are_split_as_the_stub_splits_them() -> None:
     for wrong in ("-c pass", "--help", "-X", "u", "'"):
         with pytest.raises(UsageError):
             split_options(wrong)
-
-
-@pytest.mark.parametrize("name", ["pasture.image.jupyter", "pasture.image.rehearsal"])
-def test_the_names_for_preloaded_modules_say_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
-    for known in ("pasture.image", name):
-        monkeypatch.delitem(sys.modules, known, raising=False)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'pasture\[image\]'"):
-        importlib.import_module(name)

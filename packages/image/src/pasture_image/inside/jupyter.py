@@ -1,4 +1,4 @@
-"""`--preload pasture.image.jupyter`: what a kernel of Jupyter has loaded once it has run a cell.
+"""`--preload pasture_image.jupyter`: what a kernel of Jupyter has loaded once it has run a cell.
 
 A kernel imports much of itself only while it starts, and more with its first cell, and it compiles
 regular expressions, a tenth of its start. No list of them stays true, so they are learnt: when this
