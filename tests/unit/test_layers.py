@@ -7,6 +7,7 @@ under TYPE_CHECKING count like any other: an arrow is an arrow.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -22,9 +23,11 @@ pytestmark = pytest.mark.once
 ROOT = Path(pasture.__file__).parent
 REPOSITORY = ROOT.parent.parent
 COMPANIONS = ("packages/image/src/pasture_image", "packages/pytest-pasture/src/pytest_pasture")
-IMAGE_FLOORS = ("command", "start", "build", "inside")
-"""Of `pasture_image`, from the roof to the ground: `inside` is what lies in every image."""
-COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics", "image"))
+BESIDES = ("packages/lab/src/pasture_lab", "packages/auto/src/pasture_auto")
+IMAGE_FLOORS = ("jupyter", "rehearsal", "command", "start", "build", "inside")
+"""Of `pasture_image`, from the roof to the ground: two names for users first, and at the ground
+`inside`, which lies in every image."""
+COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics"))
 FLOORS = (
     frozenset(("__main__",)),
     frozenset(("cli",)),
@@ -33,7 +36,7 @@ FLOORS = (
     frozenset(("servers", "display")),
     frozenset(("serving",)),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
-    | frozenset(("launch", "proc", "profile", "sizing", "trust")),
+    | frozenset(("launch", "observing", "proc", "profile", "sizing", "trust")),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )
@@ -244,9 +247,39 @@ def test_each_folder_of_an_image_imports_only_those_below_it() -> None:
     assert upward == []
 
 
-def test_no_module_of_an_image_comes_back_to_itself() -> None:
-    arrows = {module: set(others) for module, others in imports_of_companion(COMPANIONS[0]).items()}
+@pytest.mark.parametrize("companion", COMPANIONS)
+def test_no_module_of_a_companion_comes_back_to_itself(companion: str) -> None:
+    arrows = {module: set(others) for module, others in imports_of_companion(companion).items()}
     assert rings(arrows) == []
+
+
+def test_nothing_of_the_package_imports_a_companion() -> None:
+    companions = {Path(folder).name for folder in (*COMPANIONS, *BESIDES)}
+    upward = {
+        module: found for module, others in imports().items() if (found := others & companions)
+    }
+    assert upward == {}
+
+
+@pytest.mark.parametrize(
+    ("concept", "word", "places"),
+    [
+        ("a finder", r"meta_path\.insert\(", ("observing", "servers.import_watch")),
+        ("a hook of audit events", r"add_?audit_?hook", ("observing",)),
+        ("a lock of a file or folder", r"fcntl\.flock\(", ("trust.locks",)),
+        ("the words for on and off", r'"off", "false"', ("serving.setting",)),
+    ],
+)
+def test_one_concept_is_in_one_place(concept: str, word: str, places: tuple[str, ...]) -> None:
+    """Besides start files and the doctor's `sitecustomize`, which import nothing of pasture."""
+    folders = [ROOT, *(REPOSITORY / folder for folder in COMPANIONS)]
+    found = {
+        ".".join(path.relative_to(folder).with_suffix("").parts)
+        for folder in folders
+        for path in folder.rglob("*.py")
+        if re.search(word, path.read_text(encoding="utf-8"))
+    }
+    assert found - {"doctor.watch.sitecustomize", "start.seen"} == set(places), concept
 
 
 def test_every_module_has_a_floor() -> None:

@@ -16,6 +16,8 @@ import sys
 from typing import Any
 from weakref import ref
 
+from pasture.observing import Finder
+
 _NUMPY = "numpy.random.mtrand"
 _MAX_BYTES = 64
 _MAX_NOTED = 4000
@@ -33,6 +35,7 @@ class Observer:
         self._made: dict[int, ref[random.Random]] = {}
         self._had_numpy = self._has_loaded_numpy = False
         self._patches: list[tuple[Any, str, Any, Any]] = []
+        self._finder = Finder(self._ask_torch)
 
     @property
     def made(self) -> list[random.Random]:
@@ -74,7 +77,7 @@ class Observer:
         self._patch(kind, "setstate", noting_setstate)
         self._patch(random, "_urandom", noting_urandom)
         self._patch(os, "urandom", noting_urandom)
-        sys.meta_path.insert(0, self)
+        self._finder.install()
 
     def _patch(self, owner: Any, name: str, noting: Any) -> None:
         self._patches.append((owner, name, getattr(owner, name), noting))
@@ -85,12 +88,11 @@ class Observer:
             if getattr(owner, name) is noting:  # else the program has put its own there
                 setattr(owner, name, plain)
         self._patches.clear()
-        if self in sys.meta_path:
-            sys.meta_path.remove(self)
+        self._finder.remove()
         self.entropy.clear()
 
-    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> None:
-        """Find nothing; ask torch for its seed as long as it imports its own modules."""
+    def _ask_torch(self, name: str) -> None:
+        """For its seed, as long as it imports its own modules."""
         if name.startswith("torch.") and self.torch_seed is None:
             self.torch_seed = seed_of_torch()
 

@@ -12,11 +12,10 @@ import os
 import sys
 from _thread import get_ident
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
-from pasture.errors import UnsupportedInterpreter
-from pasture.interpreter import native
+from pasture.observing import Audit
 
 _THREAD = "a thread"
 _EFFECTS = {
@@ -41,7 +40,6 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _found: list[str] | None = None
 """Of the block that is under way; None outside of one."""
 _thread = 0
-_is_hooked = False
 
 
 class EffectRefused(BaseException):
@@ -58,26 +56,21 @@ def refused() -> Iterator[list[str]]:
 
     Blocks do not nest.
     """
-    global _found, _thread, _is_hooked
-    if not _is_hooked:
-        sys.addaudithook(_hook)
-        _is_hooked = True
+    global _found, _thread
     found: list[str] = []
     _found, _thread = found, get_ident()
+    _audit.start()
     try:
         with _silent(sys.stdout):
             yield found
     finally:
+        _audit.stop()
         _found = None
 
 
 def forget() -> None:
     """Take the hook away, once all is built."""
-    global _is_hooked
-    if _is_hooked:
-        with suppress(UnsupportedInterpreter):
-            native().drop_audit_hook(_hook)
-            _is_hooked = False
+    _audit.drop()
 
 
 @contextmanager
@@ -104,7 +97,7 @@ def _silent(stream: Any) -> Iterator[None]:
             del stream.write
 
 
-def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     if _found is None or get_ident() != _thread:
         return
     if event == "open":
@@ -129,3 +122,6 @@ def _refuse(effect: str, kind: type[EffectRefused] = EffectRefused) -> None:
     if _found is not None:
         _found.append(effect)
     raise kind(effect)
+
+
+_audit = Audit(_hear)

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, thread_time
-from types import FrameType
 from typing import Any, NoReturn
 
 from pasture.fork_safety import caches
 from pasture.fork_safety.identity import Identity, digest_of
+from pasture.observing import Finder, asker
 from pasture.profile import file, found
 from pasture.profile.build import contents_of, scalars_of
 from pasture.profile.compared import Compared
@@ -56,15 +56,16 @@ _MAX_REQUESTS = 200
 _MAX_PATTERNS = 1000
 
 
-class _Imports:
-    """A finder that finds nothing, and notes modules that no other module imports."""
+class _Imports(Finder):
+    """Notes modules that no other module imports."""
 
     def __init__(self, wake: Any) -> None:
+        super().__init__(self._begin)
         self.roots: dict[str, None] = {}
         self._wake = wake
         self._under_way: dict[int, str] = {}
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+    def _begin(self, name: str) -> None:
         if not self.is_importing():
             self._under_way[get_ident()] = name
             if name not in self.roots:  # one that fails is tried again and again
@@ -163,7 +164,7 @@ class Recorder:
         self._modules_at_fork = len(sys.modules)
         self._caches = {id(one): (one, one.cache_info().currsize) for one in self._of_parent}
         self._templates = frozenset(found.templates())
-        sys.meta_path.insert(0, self._imports)
+        self._imports.install()
         self._watch_patterns()
         self._asleep.acquire()
         self._exit = exit_now = os._exit
@@ -206,8 +207,7 @@ class Recorder:
 
     def _leave(self) -> None:
         self.is_on = False
-        with suppress(ValueError):
-            sys.meta_path.remove(self._imports)
+        self._imports.remove()
         if self._compile is not None:
             re._compiler.compile = self._compile  # type: ignore[attr-defined]
             self._compile = None
@@ -302,7 +302,7 @@ class Recorder:
         def compile_and_note(pattern: Any, flags: int = 0) -> Any:
             compiled = compile_pattern(pattern, flags)
             if type(pattern) is str and not self._imports.is_importing():
-                if len(self._patterns) < _MAX_PATTERNS and _is_literal(pattern, sys._getframe(1)):
+                if len(self._patterns) < _MAX_PATTERNS and _is_literal(pattern):
                     self._patterns[show_pattern(pattern, int(flags))] = None
             return compiled
 
@@ -331,10 +331,9 @@ class Recorder:
         self._leave()
 
 
-def _is_literal(pattern: str, frame: FrameType | None) -> bool:
+def _is_literal(pattern: str) -> bool:
     """Whether a pattern is a constant of the code that has `re` compile it, or of its module."""
-    while frame is not None and frame.f_globals.get("__name__") in ("re", __name__):
-        frame = frame.f_back
+    frame = asker(lambda one: one.f_globals.get("__name__") in ("re", __name__))
     if frame is None:
         return False
     constants = frame.f_code.co_consts

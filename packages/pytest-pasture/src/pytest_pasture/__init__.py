@@ -1,9 +1,9 @@
 """Workers of pytest-xdist that are forked from one process, which has collected and is sealed.
 
     plugin -> standby (a later run's controller)
-    plugin -> start -> nodes -> controller -> mold -> keeper -> again -> seen
-                                              mold -> worker -> each
-                                              all -> ends, once, cards, shared, keep
+    plugin -> start -> nodes -> controller -> mold -> keeper -> recollection -> inputs
+                                              mold -> worker -> isolation -> gateway
+                                              all -> collection, exits, lookout, cards, shared, keep
 
 docs/pytest.md is the user's guide.
 """

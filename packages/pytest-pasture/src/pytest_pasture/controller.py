@@ -26,7 +26,7 @@ import pytest
 from pytest_pasture import mold
 from pytest_pasture.control import Channel, Declined, Forked, Kept, Sealed, Wanted
 from pytest_pasture.keeper import Keeper
-from pytest_pasture.once import LookOut
+from pytest_pasture.lookout import LookOut
 
 STOP_LIMIT_S = 5.0
 """How long the mold may take to end, once nothing is asked of it."""

@@ -12,16 +12,14 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from pasture.sealing import exit
-from pytest_pasture import ends, keep, loops
-from pytest_pasture.again import Collected, suffixes
+from pytest_pasture import exits, keep, loops
+from pytest_pasture.collection import Collection
 from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
-from pytest_pasture.seen import Changes, Seen
-
-if TYPE_CHECKING:
-    from pytest_pasture.mold import Mold
+from pytest_pasture.inputs import Changes, Inputs
+from pytest_pasture.recollection import Collected, suffixes
 
 _MESSAGE_LIMIT_S = 5.0
 
@@ -34,27 +32,27 @@ class Keeper:
         limit_s: float,  # for how long no run may use it
         place: keep.Place,
         hello: Hello,
-        seen: Seen,
+        inputs: Inputs,
         inherited: list[int],  # descriptors that are not this program's own
     ) -> None:
         self.place = place
         self.hello = hello
-        self.seen = seen
+        self.inputs = inputs
         self.inherited = inherited
         self.limit_s = limit_s
         self.changes = Changes((), ())
         self.children: dict[int, int] = {}  # descriptor of the process of a run, pid
         self.since = time.monotonic()
 
-    def look(self, mold: Mold) -> None:
+    def look(self, mold: Collection) -> None:
         """Note what the collection depends on; before the seal."""
         session = mold.interactor.session
         self.collected = Collected(session)
         inipath = session.config.inipath
         more = [node.path for node in self.collected.items] + ([inipath] if inipath else [])
-        self.snapshot = self.seen.snapshot(more, suffixes(self.collected.items))
+        self.snapshot = self.inputs.snapshot(more, suffixes(self.collected.items))
 
-    def serve(self, mold: Mold) -> bool:
+    def serve(self, mold: Collection) -> bool:
         """Keep this process; returns in one process for each run: whether it is a later one.
 
         Raises:
@@ -75,7 +73,7 @@ class Keeper:
         signal.signal(signal.SIGINT, interrupt)
         return later
 
-    def _next_run(self, mold: Mold, listener: socket.socket) -> Channel:
+    def _next_run(self, mold: Collection, listener: socket.socket) -> Channel:
         """Wait for greetings; returns in the process of a run, and ends this one if it is not
         wanted any more."""
         used = time.monotonic()
@@ -147,7 +145,7 @@ class Keeper:
         os.close(child)
 
     def _end(
-        self, mold: Mold, listener: socket.socket, channel: Channel | None, reason: str
+        self, mold: Collection, listener: socket.socket, channel: Channel | None, reason: str
     ) -> NoReturn:
         """Take no more runs, and leave when the last one has ended."""
         listener.close()
@@ -162,11 +160,11 @@ class Keeper:
         mold.shared.tear_down()
         exit.leave(0)
 
-    def _become_run(self, mold: Mold, later: bool) -> None:
+    def _become_run(self, mold: Collection, later: bool) -> None:
         for child in self.children:
             os.close(child)
         self.children.clear()
-        ends.leave_to_parent()
+        exits.leave_to_parent()
         mold.shared.disown()
         loops.renew(mold.loops)
         if not later:

@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 
 import pytest
 from _pytest import cacheprovider, stepwise
-from execnet.gateway_base import get_execmodel
 from xdist import remote
 
 import pasture
@@ -30,27 +29,16 @@ from pasture.fork_safety.survey import survey
 from pasture.proc.tree import children, command_of
 from pasture.reasons import Hazard
 from pasture.sealing import exit
-from pytest_pasture import cards, ends, loops, worker
+from pytest_pasture import cards, exits, loops, worker
+from pytest_pasture.collection import Collection
 from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
 from pytest_pasture.keeper import Keeper
-from pytest_pasture.once import LASTING, Finding, LookOut, WorkerInput
+from pytest_pasture.lookout import LASTING, Finding, LookOut, WorkerInput
 from pytest_pasture.shared import Shared
-from pytest_pasture.streams import Standard, detach
+from pytest_pasture.streams import detach
 
 _OF_CACHE = ("lf", "failedfirst", "newfirst", "stepwise", "stepwise_skip", "stepwise_reset")
 _FROM_CACHE = ("lfplugin", "nfplugin", "stepwiseplugin")
-
-
-class Recorder:
-    """Stands in for the channel of a worker until there is one."""
-
-    def __init__(self) -> None:
-        self.gateway = self
-        self.execmodel = get_execmodel("main_thread_only")
-        self.events: list[tuple[str, dict[str, Any]]] = []
-
-    def send(self, event: tuple[str, dict[str, Any]]) -> None:
-        self.events.append(event)
 
 
 def run(
@@ -60,7 +48,7 @@ def run(
     mold = Mold(config, control, lookout, keeper)
     status = 0
     try:
-        ends.leave_to_parent()
+        exits.leave_to_parent()
         detach(config)
         mold.start()
     except BaseException as error:
@@ -75,7 +63,7 @@ def run(
         exit.leave(status)
 
 
-class Mold:
+class Mold(Collection):
     """A plug-in of the session that collects."""
 
     worker: worker.Worker | None = None
@@ -86,17 +74,13 @@ class Mold:
     def __init__(
         self, config: pytest.Config, control: Channel, lookout: LookOut, keeper: Keeper | None
     ) -> None:
-        self.config = config
-        self.control = control
+        super().__init__(config, control, keeper is not None)
         self.lookout = lookout
         self.keeper = keeper
-        self.standard = Standard()
         self.kept_s: float | None = None
         self.again = 0
         self.notes: list[str] = []
         self.started = time.perf_counter()
-        self.recorder = Recorder()
-        self.loops: list[Any] = []  # of asyncio, at which nothing waits
         self.children: dict[int, int] = {}  # descriptor of the process, pid
 
     def start(self) -> None:

@@ -16,7 +16,7 @@ from execnet.gateway import RInfo
 from xdist import workermanage
 
 from pytest_pasture.controller import Mold, Request
-from pytest_pasture.worker import SocketIO
+from pytest_pasture.gateway import SocketIO
 
 # The name until pytest-xdist 3.6.
 _tx_specs = getattr(workermanage, "parse_tx_spec_config", None) or workermanage.parse_spec_config

@@ -27,9 +27,9 @@ from typing import Any, NoReturn
 import pytest
 
 from pasture.proc.parent import end_with_parent
-from pytest_pasture import cards, ends, keep, streams
+from pytest_pasture import cards, exits, keep, streams
 from pytest_pasture.control import Anew, Channel, Ended, Hello, Kept, Signal, Stop
-from pytest_pasture.seen import Seen
+from pytest_pasture.inputs import Inputs
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _LOADERS = ("_pytest", "pytest_pasture", "xdist", "pytest_django")
@@ -99,11 +99,11 @@ class Standby:
                 connection.settimeout(None)
                 _follow(channel)
 
-    def leave(self, seen: Seen, inherited: list[int]) -> None:
+    def leave(self, inputs: Inputs, inherited: list[int]) -> None:
         """Leave a standby behind; returns here, and in the controller of each later run.
 
         Args:
-            seen: what was looked at so far.
+            inputs: what was looked at so far.
             inherited: descriptors that are not this program's own; none is left of them there.
         """
         made = self.made.more(self.config) or _finalizers() - self.finalizers
@@ -120,12 +120,12 @@ class Standby:
                 os._exit(0)
             while inherited:  # in a controller these numbers are other files'
                 os.close(inherited.pop())
-            ends.leave_to_parent()
-            standing = _Standing(self, seen, limit_s)
+            exits.leave_to_parent()
+            standing = _Standing(self, inputs, limit_s)
             hello, descriptors = standing.serve()
         except BaseException:  # it cannot stand by: the next run is served by none
             os._exit(1)
-        self._become_controller(hello, descriptors, seen)
+        self._become_controller(hello, descriptors, inputs)
 
     def _is_alike(self) -> bool:
         """Whether no other package works on the first conftests."""
@@ -134,7 +134,7 @@ class Standby:
         packages = {one.function.__module__.partition(".")[0] for one in hooks}
         return packages <= {*_LOADERS, *(() if measured else ("pytest_cov",))}
 
-    def _become_controller(self, hello: Hello, descriptors: list[int], seen: Seen) -> None:
+    def _become_controller(self, hello: Hello, descriptors: list[int], inputs: Inputs) -> None:
         config = self.config
         streams.take(config, descriptors)
         keep.take_terminal(hello.environment)
@@ -150,12 +150,12 @@ class Standby:
         if config.known_args_namespace.confcutdir is None:
             config.known_args_namespace.confcutdir = above
         cards.in_controller(config)
-        seen.start()
+        inputs.start()
 
 
 @dataclass(slots=True)
 class _Run:
-    """A controller, seen from the standby."""
+    """A controller, inputs from the standby."""
 
     pid: int
     process: int  # its descriptor
@@ -166,12 +166,12 @@ class _Run:
 class _Standing:
     """The standby, between its fork and its end."""
 
-    def __init__(self, standby: Standby, seen: Seen, limit_s: float) -> None:
+    def __init__(self, standby: Standby, inputs: Inputs, limit_s: float) -> None:
         self.hello = standby.hello
-        self.seen = seen
+        self.inputs = inputs
         self.limit_s = limit_s
         inipath = standby.config.inipath
-        self.snapshot = seen.snapshot([inipath] if inipath else [], ())
+        self.snapshot = inputs.snapshot([inipath] if inipath else [], ())
         self.listener: socket.socket | None = standby.place.listen()
         streams.Standard().let_go()
         self.runs: list[_Run] = []
@@ -228,7 +228,7 @@ class _Standing:
                 return None
             else:
                 connection.close()
-                self.seen.started_ns = started_ns
+                self.inputs.started_ns = started_ns
                 return hello, descriptors
         if answer is not None:
             self._take_no_more()

@@ -16,15 +16,15 @@ from xdist import dsession
 from pasture.fork_safety.survey import survey
 from pytest_pasture import keep, mold, nodes, streams
 from pytest_pasture.controller import Mold
+from pytest_pasture.inputs import Inputs
 from pytest_pasture.keeper import Keeper
-from pytest_pasture.once import Finding, LookOut
+from pytest_pasture.lookout import Finding, LookOut
 from pytest_pasture.report import Report
-from pytest_pasture.seen import Seen
 from pytest_pasture.standby import Standby
 
 LOOKOUT = pytest.StashKey[LookOut]()
 INHERITED = pytest.StashKey[list[int]]()
-SEEN = pytest.StashKey[Seen]()
+INPUTS = pytest.StashKey[Inputs]()
 REPORT = pytest.StashKey[Report]()
 
 
@@ -33,8 +33,8 @@ def look_out(early_config: pytest.Config) -> None:
     early_config.stash[LOOKOUT] = LookOut()
     early_config.stash[LOOKOUT].start()
     if early_config.known_args_namespace.pasture_keep:
-        early_config.stash[SEEN] = Seen()
-        early_config.stash[SEEN].start()
+        early_config.stash[INPUTS] = Inputs()
+        early_config.stash[INPUTS].start()
         early_config.stash[INHERITED] = streams.inherited()
 
 
@@ -42,7 +42,7 @@ def leave_standby(early_config: pytest.Config, standby: Standby) -> None:
     """Leave one for later runs, unless the first conftests made what its children cannot have."""
     lookout = early_config.stash[LOOKOUT]
     if not (lookout.at_exit or lookout.findings or mold.processes() or survey()):
-        standby.leave(early_config.stash[SEEN], early_config.stash[INHERITED])
+        standby.leave(early_config.stash[INPUTS], early_config.stash[INHERITED])
 
 
 @pytest.hookimpl
@@ -71,10 +71,10 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 
 def _keeper(config: pytest.Config) -> Keeper | None:
-    if (seen := config.stash.get(SEEN, None)) is None:
+    if (inputs := config.stash.get(INPUTS, None)) is None:
         return None
     place, hello = keep.place_of(config), keep.hello_of(config)
-    return Keeper(keep.limit_s(config), place, hello, seen, config.stash[INHERITED])
+    return Keeper(keep.limit_s(config), place, hello, inputs, config.stash[INHERITED])
 
 
 def _stop(config: pytest.Config) -> int:
@@ -89,8 +89,8 @@ def _stop(config: pytest.Config) -> int:
 def _look_no_more(config: pytest.Config) -> None:
     if (lookout := config.stash.get(LOOKOUT, None)) is not None:
         lookout.stop()
-    if (seen := config.stash.get(SEEN, None)) is not None:
-        seen.stop()
+    if (inputs := config.stash.get(INPUTS, None)) is not None:
+        inputs.stop()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -15,9 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.errors import ImageFailed
-from pasture.interpreter import native
+from pasture.observing import Audit, asker_besides
 from pasture.proc import OF_THE_KERNEL
-from pasture_image.inside.asking import asker_besides
 from pasture_image.inside.notes import Note
 from pasture_image.inside.times import FileTimes, times_of
 
@@ -80,8 +79,7 @@ class Observed:
             inherit: called before another program inherits the environment.
         """
         self._inherit = inherit
-        self._is_open = False
-        self._hook = self._hear
+        self._audit = Audit(self._hear)
         self._read: dict[str, list[int]] = {}
         self._written: set[str] = set()
         self._stand_ins = [
@@ -102,14 +100,12 @@ class Observed:
 
     def __enter__(self) -> Observed:
         self._add_hook()
-        self._is_open = True
         for plain, stand_in in self._stand_ins:
             _replace(plain, stand_in)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._is_open = False
-        native().drop_audit_hook(self._hook)
+        self._audit.drop()
         for plain, stand_in in self._stand_ins:
             _replace(stand_in, plain)
 
@@ -128,7 +124,7 @@ class Observed:
 
     def _add_hook(self) -> None:
         try:
-            is_there = native().add_audit_hook(self._hook)
+            is_there = self._audit.start_or_refuse()
         except Exception as error:  # of any kind: another hook has raised it
             raise ImageFailed(f"{_NO_HOOK}: {error!r}", hint=_NO_HOOK_HINT) from error
         if not is_there:
@@ -137,7 +133,7 @@ class Observed:
     # -- what the hook hears
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        work = self._events.get(event) if self._is_open else None
+        work = self._events.get(event)
         if work is not None:
             work(*args)
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
+from pasture.observing import asker_besides
 from pasture_image.inside import environment
-from pasture_image.inside.asking import asker_besides
 from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
 from pasture_image.inside.start_variables import always_read, beginnings, is_uncounted
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pasture.seen import Changes, Seen, Snapshot
+from pytest_pasture.inputs import Changes, Inputs, Snapshot
 
 pytestmark = pytest.mark.once
 
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def seen_by(look: Callable[[], object], *more: Path) -> Snapshot:
-    seen = Seen()
+    seen = Inputs()
     seen.start()
     look()
     return seen.snapshot(more, (".yaml",))

@@ -21,6 +21,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from pasture.fork_safety import generators
+from pasture.observing import asker
 from pytest_pasture import cards
 
 WORKER = "PYTEST_XDIST_WORKER"
@@ -30,10 +31,7 @@ LASTING = ("worker-id", "port")
 """Kinds that nothing undoes before the seal."""
 
 _MAKERS = ("mkdtemp", "mkstemp", "NamedTemporaryFile")
-_PASSED_OVER = (
-    str(Path(tempfile.__file__).parent),  # the standard library, but not its site-packages
-    "<frozen",
-)
+_OF_PYTHON = (str(Path(tempfile.__file__).parent), "<frozen")
 _OWN = str(Path(__file__).parent)
 
 
@@ -109,7 +107,7 @@ class LookOut:
 
     def answer(self) -> str | None:
         """For code that asks which worker it is in."""
-        frame = _asking(sys._getframe(2))
+        frame = asker(_passes_on)
         if frame is not None and cards.asked_by(frame):
             return self.worker
         self.note("worker-id", f"asks for {WORKER}")
@@ -139,8 +137,7 @@ class LookOut:
         self.note("temporary-file", f"makes {path}", path)
 
     def _note_exit(self, function: object) -> None:
-        name = sys._getframe(2).f_code.co_filename  # of who registers it
-        if "site-packages" in name or not name.startswith(_PASSED_OVER):
+        if not is_of_python(sys._getframe(2)):  # what registers it
             self.at_exit = True
 
     def stop(self) -> None:
@@ -153,7 +150,7 @@ class LookOut:
 
 def _finding(kind: str, what: str, path: str = "") -> Finding:
     """With the place of the code that is at work."""
-    frame = _asking(sys._getframe(1))
+    frame = asker(_passes_on)
     place = f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else "a module"
     return Finding(kind, f"{place} {what}", path)
 
@@ -164,16 +161,14 @@ def _path_of(made: object) -> str:
     return str(getattr(made, "name", made))
 
 
-def _asking(frame: FrameType | None) -> FrameType | None:
-    """The code that asked, which no module of the standard library is."""
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_OWN) and (
-            "site-packages" in name or not name.startswith(_PASSED_OVER)
-        ):
-            return frame
-        frame = frame.f_back
-    return None
+def is_of_python(frame: FrameType) -> bool:
+    """Whether code of the standard library runs there: it passes on what other code asks for."""
+    name = frame.f_code.co_filename
+    return "site-packages" not in name and name.startswith(_OF_PYTHON)
+
+
+def _passes_on(frame: FrameType) -> bool:
+    return is_of_python(frame) or frame.f_code.co_filename.startswith(_OWN)
 
 
 def _short(name: str) -> str:

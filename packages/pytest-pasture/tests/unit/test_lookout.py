@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_pasture.once import WORKER, LookOut, WorkerInput
+from pytest_pasture.lookout import WORKER, LookOut, WorkerInput
 
 pytestmark = pytest.mark.once
 

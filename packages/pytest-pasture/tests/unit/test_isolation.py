@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_pasture.each import _ENDED, _HEADER, _whole
+from pytest_pasture.isolation import _ENDED, _HEADER, _whole
 
 pytestmark = pytest.mark.once
 

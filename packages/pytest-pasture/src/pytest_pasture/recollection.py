@@ -19,7 +19,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 from _pytest.reports import CollectReport
 
-from pytest_pasture.seen import Changes, Snapshot
+from pytest_pasture.inputs import Changes, Snapshot
 
 MAX_FILES = 20
 """Changed files; with more of them everything is collected anew."""

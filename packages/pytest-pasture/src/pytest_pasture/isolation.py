@@ -15,16 +15,14 @@ import struct
 import time
 import warnings
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from _pytest.tmpdir import TempPathFactory
 
 from pasture.sealing import exit
-from pytest_pasture import cards, ends
-
-if TYPE_CHECKING:
-    from pytest_pasture.worker import SocketIO
+from pytest_pasture import cards, exits
+from pytest_pasture.gateway import SocketIO
 
 _HEADER = struct.Struct("!bii")  # execnet's: code, channel, length of what follows
 _ORDER = struct.Struct("ii")  # a test, and the one that follows it in the same process, or _NONE
@@ -114,7 +112,7 @@ class Apart:
         interactor = self.interactor
         session = interactor.session
         try:
-            ends.leave_to_parent()
+            exits.leave_to_parent()
             self.io.divert(output)
             while True:
                 index, following = order

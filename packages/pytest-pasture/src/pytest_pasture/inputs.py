@@ -19,14 +19,15 @@ from pathlib import Path
 from stat import S_ISDIR
 from types import FrameType
 
+from pasture.observing import Audit, asker
 from pasture.proc import OF_THE_KERNEL
 from pasture.proc.stat import start_time
+from pytest_pasture.lookout import is_of_python
 
 _Stamp = tuple[int, int, int]
 
 _CACHES = ("/__pycache__/", "/.pytest_cache/", "/.hypothesis/", "/.coverage")
 _PROGRAMS = (".py", ".so", ".pth", ".dist-info", ".egg-info", ".egg-link")
-_STANDARD_LIBRARY = str(Path(os.__file__).parent)
 _CLOCK_TICK_NS = 10_000_000
 
 
@@ -97,7 +98,7 @@ class Snapshot:
         return any(name.endswith(("/", *self.suffixes)) for name in changed)
 
 
-class Seen:
+class Inputs:
     """Notes what is opened and listed, from `start` to `stop`."""
 
     def __init__(self) -> None:
@@ -107,20 +108,23 @@ class Seen:
         self._written: set[str] = set()
         self._listed: set[str] = set()
         self._folders: dict[str, Folder] = {}
+        self._audit = Audit(self._hear)
 
     def start(self) -> None:
-        global _current, _hooked
-        if not _hooked:
-            sys.addaudithook(_audit)
-            _hooked = True
-        _current = self
+        self._audit.start()
 
     def stop(self) -> None:
-        global _current
-        _current = None
+        self._audit.drop()
 
-    def note(self, event: str, path: object, flags: object, frame: FrameType | None) -> None:
-        """Take up an audit event."""
+    def _hear(self, event: str, words: tuple[object, ...]) -> None:
+        if event in ("open", "os.listdir", "os.scandir") and words:
+            self._audit.stop()  # what is looked at from here is ours
+            try:
+                self._note(event, words[0], words[-1])
+            finally:
+                self._audit.start()
+
+    def _note(self, event: str, path: object, flags: object) -> None:
         if isinstance(path, bytes | os.PathLike):
             path = os.fsdecode(path)
         if path is None:
@@ -133,7 +137,7 @@ class Seen:
         if event != "open":
             if path not in self._folders and (folder := Folder.of(path)) is not None:
                 self._folders[path] = folder
-            if _is_tests_own(frame):
+            if _is_tests_own():
                 self._listed.add(path)
         elif isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
             self._written.add(path)
@@ -157,33 +161,21 @@ class Seen:
         )
 
 
-_current: Seen | None = None
-_hooked = False
-
-
-def _audit(event: str, words: tuple[object, ...]) -> None:
-    """The interpreter's audit hook, which it keeps until its end."""
-    global _current
-    seen = _current
-    if seen is not None and event in ("open", "os.listdir", "os.scandir") and words:
-        _current = None  # what is looked at from here is ours
-        try:
-            seen.note(event, words[0], words[-1], sys._getframe(1))
-        finally:
-            _current = seen
-
-
-def _is_tests_own(frame: FrameType | None) -> bool:
+def _is_tests_own() -> bool:
     """Whether neither pytest nor the import system lists a folder there."""
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if name.startswith("<frozen importlib"):
-            return False
-        if "site-packages" in name or not name.startswith((_STANDARD_LIBRARY, "<frozen")):
-            module = str(frame.f_globals.get("__name__", ""))
-            return module.partition(".")[0] not in ("_pytest", "pluggy", "xdist", "pytest_pasture")
-        frame = frame.f_back
-    return False
+    frame = asker(lambda one: _is_ours(one) or (is_of_python(one) and not _is_import(one)))
+    if frame is None or _is_import(frame):
+        return False
+    module = str(frame.f_globals.get("__name__", ""))
+    return module.partition(".")[0] not in ("_pytest", "pluggy", "xdist", "pytest_pasture")
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__") in (__name__, Audit.__module__)
+
+
+def _is_import(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
 def _modules() -> set[str]:
