@@ -159,7 +159,7 @@ def build(
     from pasture_image.build.making import variables
     from pasture_image.inside import environment
     from pasture_image.inside.order import Order
-    from pasture_image.start import intact
+    from pasture_image.start import intact, missed
 
     if rehearse_imports and rehearse is None:
         raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
@@ -194,6 +194,7 @@ def build(
         learned=learned.text if profile is not None else "",
     )
     document = build_image(path, order)
+    missed.forget(path)
     if verity:
         intact.protect(path)
     _print(path, document)
@@ -261,6 +262,7 @@ def show(file: Path | None, json_file: Path | None) -> None:
     that PASTURE_IMAGE=auto has made.
     """
     from pasture_image.build.image_file import read_document
+    from pasture_image.start import missed
 
     if file is None:
         _print_made()
@@ -269,9 +271,12 @@ def show(file: Path | None, json_file: Path | None) -> None:
             _say("no image is installed")
             return
     document = read_document(file)
+    counted = missed.read(file)
     if json_file is not None:
-        write_json(json_file, document.as_json())
+        write_json(json_file, document.as_json() | {"missed": [one._asdict() for one in counted]})
     _print(file, document, in_full=True)
+    for one in counted:
+        _say(one.sentence)
 
 
 @command.command("check")
@@ -299,8 +304,10 @@ def check(file: Path, once: bool) -> None:
 def remove(file: Path) -> None:
     """Remove an image. Programs that run out of it go on."""
     from pasture_image.build import image_file
+    from pasture_image.start import missed
 
     image_file.remove(file)
+    missed.forget(file)
 
 
 def _stub() -> Path:
@@ -331,10 +338,12 @@ def _startable(file: Path) -> Iterator[BinaryIO]:
 
 def _print_made() -> None:
     """The images of PASTURE_IMAGE=auto."""
-    from pasture_image.start import auto
+    from pasture_image.start import auto, missed
 
     for path, status in auto.images(auto.folder()):
         _say(f"{path}: {status.st_size / 1e6:.1f} MB, made by itself")
+        for one in missed.read(path):
+            _say(one.sentence)
     for path, why in auto.failures(auto.folder()):
         _say(f"{path} could not be made: {why}")
 

@@ -9,10 +9,12 @@
 #include "auto.h"
 #include "beside.h"
 #include "content.h"
+#include "folder.h"
 #include "host.h"
 #include "image_file.h"
 #include "interpreter.h"
 #include "manifest.h"
+#include "missed.h"
 #include "options.h"
 #include "restore.h"
 #include "rules.h"
@@ -29,6 +31,7 @@
 #include <unistd.h>
 
 #define OWN_IMAGE_END ".img"
+#define FAILED "_PASTURE_FAILED" /* of a program that came to life in vain, and is run again */
 #define ANY_OPTIONS "_PASTURE_ANY_OPTIONS" /* of `pasture image check`: the image's own, unread */
 
 extern char **environ;
@@ -76,6 +79,16 @@ say(const char *what, const char *why)
     }
 }
 
+/* A program was not started out of an image, which was meant for it. */
+static const char *
+missed(const char *image, const char *why)
+{
+    if (missed_note(image, why) && !is_verbose() && isatty(STDERR_FILENO)) {
+        fprintf(stderr, "pasture-python: python runs, not the image %s: %s\n", image, why);
+    }
+    return why;
+}
+
 /* Directories, archives that cannot be read, and pipes are for the interpreter: what it says of
    them, it says before any program runs. */
 static const char *
@@ -101,6 +114,7 @@ static const char *
 differs(const manifest *m, int file, const char *python, const command_line *line)
 {
     const char *why;
+    is_stale = false;
     if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
         return because("the image is of another interpreter", manifest_at(m, m->python_at));
     }
@@ -159,11 +173,32 @@ start_by_itself(const char *python, char **argv, command_line *line)
         auto_used(path);
         why = start_from_file(path, python, argv, line);
         if (!is_stale) {
-            return why;
+            return missed(path, why);
         }
         say(path, why);
     }
     return auto_order(path, python, line);
+}
+
+/* Out of the first image of a folder that fits. The reason is that of one for this machine, or else of
+   the newest. */
+static const char *
+start_from_folder(const char *folder, const char *python, char **argv, command_line *line)
+{
+    static folder_image images[FOLDER_MAX_IMAGES];
+    static char kept[sizeof reason];
+    size_t found = folder_find(folder, images);
+    bool is_kept_stale = true;
+    snprintf(kept, sizeof kept, "the folder has no image");
+    for (size_t i = 0; i < found; i++) {
+        const char *why = start_from_file(images[i].path, python, argv, line);
+        say(images[i].path, why);
+        if (i == 0 || (is_kept_stale && !is_stale)) {
+            snprintf(kept, sizeof kept, "%s", why);
+            is_kept_stale = is_stale;
+        }
+    }
+    return missed(folder, kept);
 }
 
 /* The environment's own image, beside this program (pasture_image/start/installed.py); NULL for none. */
@@ -195,13 +230,19 @@ become(const char *python, int argc, char **argv)
     if (path != NULL && strcmp(path, "0") == 0) {
         return "PASTURE_IMAGE is 0";
     }
-    if (path != NULL && strcmp(path, "auto") == 0) {
-        return start_by_itself(python, argv, &line);
+    bool is_auto = path != NULL && strcmp(path, "auto") == 0;
+    const char *failed = variable(FAILED);
+    if (is_auto) {
+        return failed != NULL ? failed : start_by_itself(python, argv, &line);
     }
     if (path == NULL && (path = own_image()) == NULL) {
         return "there is no image";
     }
-    return start_from_file(path, python, argv, &line);
+    if (failed != NULL) {
+        return missed(path, failed);
+    }
+    return folder_is(path) ? start_from_folder(path, python, argv, &line)
+                           : missed(path, start_from_file(path, python, argv, &line));
 }
 
 /* For `pasture image build`: what this program knows of the machine, and of files. */
@@ -241,6 +282,7 @@ main(int argc, char **argv)
     if (argc > 0) {
         argv[0] = (char *)python;
         say(python, become(python, argc, argv));
+        (void)unsetenv(FAILED);
     }
     execv(python, argv);
     fprintf(stderr, "pasture-python: %s: %s\n", python, strerror(errno));

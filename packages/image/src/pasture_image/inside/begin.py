@@ -90,13 +90,20 @@ def begin(
 
 
 def _start_over(argv: Sequence[bytes], environ: Sequence[bytes], error: Exception) -> NoReturn:
-    """Nothing of the program has run: the interpreter itself can still do it."""
-    if os.environ.get("PASTURE_IMAGE_VERBOSE"):
-        os.write(2, f"pasture-python: {_python}: {error!r}\n".encode("utf-8", "replace"))
+    """Nothing of the program has run: the interpreter itself can still do it.
+
+    `pasture-python`, which this is, counts that and starts it; without /proc nothing is counted.
+    """
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     given = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
+    with suppress(OSError):
+        os.execve("/proc/self/exe", list(argv), {**given, b"_PASTURE_FAILED": _text(error)})
     os.execve(_python, list(argv), given)
+
+
+def _text(error: Exception) -> bytes:
+    return f"{type(error).__name__}: {error}".replace("\0", "?").encode("utf-8", "replace")
 
 
 def _take_environ(environ: Sequence[bytes]) -> None:

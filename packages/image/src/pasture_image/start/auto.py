@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from pasture.errors import ImageFailed, PastureError
 from pasture.trust import locks, private_files
+from pasture_image.start import missed
 
 MAX_IMAGES = 8
 MAX_BYTES = 2_000_000_000
@@ -38,7 +39,7 @@ _MAX_WAIT_S = 60.0
 _POLL_S = 0.25
 _MAX_TRY_S = 300.0
 _OLD_S = 30 * 24 * 3600
-_ENDS = ("failed", "lock")
+_ENDS = ("failed", "lock", "missed")
 _NAMES = 4
 """Descriptor, as src/stub/auto.c passes it."""
 
@@ -58,6 +59,7 @@ def main(place: str, pid: str, kind: str, text: str, *options: str) -> None:
     failed = path.with_name(f"{path.name}.failed")
     try:
         _make(path, program, _wait(program.pid))
+        missed.forget(path)
         failed.unlink(missing_ok=True)
     except PastureError as error:
         private_files.write(failed, f"{error.message}\n")

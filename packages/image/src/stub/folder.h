@@ -1,0 +1,23 @@
+/* PASTURE_IMAGE=FOLDER/: the images of a folder, as `pasture image ensure` keeps one for each kernel
+ * and kind of processor of a volume. */
+#ifndef STUB_FOLDER_H
+#define STUB_FOLDER_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define FOLDER_MAX_IMAGES 64
+
+typedef struct {
+    char path[PATH_MAX];
+    long long mtime_ns;
+} folder_image;
+
+/* Whether a path is that of a folder. */
+bool folder_is(const char *path);
+
+/* Finds the images of a folder, the last that was written first; returns how many. */
+size_t folder_find(const char *folder, folder_image images[FOLDER_MAX_IMAGES]);
+
+#endif
