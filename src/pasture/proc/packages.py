@@ -99,9 +99,9 @@ def files_on_stack(
     pid: int, number: int, mappings: Sequence[Mapping], proc: Path = Path("/proc")
 ) -> tuple[str, ...]:
     """Files of the code on the stack of a thread, the outermost first; none of one that runs."""
-    words = read_text(str(proc / str(pid) / "task" / str(number) / "syscall")).split()
-    if len(words) >= 3 and words[-2].startswith("0x"):
-        return tuple(_code_on(_stack_bytes(pid, int(words[-2], 16), mappings, proc), mappings))
+    address = _stack_pointer(pid, number, proc)
+    if address:
+        return tuple(_code_on(_stack_bytes(pid, address, mappings, proc), mappings))
     began, stack = _outer_end(pid, number, mappings, proc)  # it runs, or the kernel does not say
     frames = own_code(tuple(_code_on(stack, mappings)))
     return (*began, *frames)
@@ -114,6 +114,12 @@ def began_with(
     return _outer_end(pid, number, mappings, proc)[0]
 
 
+def _stack_pointer(pid: int, number: int, proc: Path) -> int:
+    """Where the stack of a thread is; 0 if it runs, or the kernel does not say."""
+    words = read_text(str(proc / str(pid) / "task" / str(number) / "syscall")).split()
+    return int(words[-2], 16) if len(words) >= 3 and words[-2].startswith("0x") else 0
+
+
 def _outer_end(
     pid: int, number: int, mappings: Sequence[Mapping], proc: Path
 ) -> tuple[tuple[str, ...], bytes]:
@@ -123,8 +129,11 @@ def _outer_end(
     number and the function that the thread began with (glibc 2.17 to 2.42 nptl/descr.h on x86-64,
     musl pthread_impl.h). On other processors glibc's has no such pointer, and nothing is found.
     """
+    address = _stack_pointer(pid, number, proc)
     for mapping in mappings:
         if mapping.path or not mapping.permissions.startswith("rw-"):
+            continue
+        if address and not mapping.start <= address < mapping.end:
             continue
         for end in _ends_in_memory(pid, mapping, proc):
             begin = max(mapping.start, end - _MAX_THREAD_BYTES)
