@@ -164,6 +164,7 @@ def probe(seen: Evidence) -> Iterator[Finding]:
 
 CHECKS: tuple[Check, ...] = (
     steps.hazards,
+    sharing.leaks,
     sharing.preloading,
     sharing.own_data,
     sharing.late_imports,

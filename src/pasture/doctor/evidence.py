@@ -22,6 +22,7 @@ from pasture.proc.environ import read_environ
 from pasture.proc.maps import parse_maps
 from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import InMemory, Memory, parse_mapped_files
+from pasture.scoreboard.growth import Growth, growth_of
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard, served_by, workers_among
 from pasture.sealing.seen import SealSeen, read_seal
@@ -38,6 +39,8 @@ class Worker:
     memory: Memory  # all of it
     requests: int | None = None  # answered so far; None where the server does not say
     at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
+    pid: int = 0
+    leak: Growth | None = None  # its steady growth with its requests
     # Memory in files of each package, by name.
     packages: Mapping[str, InMemory] = field(default_factory=dict)
 
@@ -128,8 +131,9 @@ def _worker(pid: int, board: Snapshot | None) -> Worker | None:
         return None
     packages = _by_package(pid)
     if entry is None:
-        return Worker(memory, packages=packages)
-    return Worker(memory, entry.requests, entry.private_at_start_bytes, packages)
+        return Worker(memory, pid=pid, packages=packages)
+    leak = growth_of(entry, memory.anonymous_bytes)
+    return Worker(memory, entry.requests, entry.private_at_start_bytes, pid, leak, packages)
 
 
 def _by_package(pid: int) -> dict[str, InMemory]:

@@ -111,6 +111,23 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
     )
 
 
+def leaks(seen: Evidence) -> Iterator[Finding]:
+    """Workers that grow with each request, though they share what they shared."""
+    found = [(worker.leak.bytes_a_request, worker) for worker in seen.workers if worker.leak]
+    if not found:
+        return
+    worst = max(found, key=lambda one: one[0])[1]
+    others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    yield Finding(
+        "leak",
+        True,
+        f"worker {worst.pid}{others} {worst.leak}",
+        cost=f"{megabytes(worst.memory.private_bytes)} so far, which no seal keeps shared",
+        fix=f"`pasture explain {worst.pid}` says what grows; until that is fixed `--max-uss` "
+        "replaces workers in time",
+    )
+
+
 def _built_since(seen: Evidence) -> Iterator[Finding]:
     """Data of workers that have served: whether a lifespan or requests built it is not known."""
     known = [w.memory.private_bytes - w.at_start_bytes for w in seen.workers if w.at_start_bytes]

@@ -19,6 +19,10 @@ from pasture.sealing.steps import HEAP_STEPS
 
 _MIN_BYTES = 300_000
 _MIN_FRACTION = 0.02
+_MAX_TYPES = 3
+_MIN_PART = 0.05
+_PYTHON = "py::"
+"""Begins the name of a Python function of an interpreter that runs with -X perf."""
 
 
 _FILLS_AT_USE = frozenset((Cause.DICT_KEYS, Cause.DICT_VALUES, Cause.TYPE_VERSION, Cause.HASH))
@@ -95,7 +99,8 @@ def advice(found: Explanation) -> tuple[str, ...]:
     lines.sort(key=lambda line: -line[0])
     remedies = (sentence for _, sentence in lines)
     hazards = (f"hazard: {hazard}" for hazard in found.hazards)
-    return (*_new_memory(found), *remedies, *_libraries(found), *hazards)
+    grows = _new_memory(found) if found.growth is None else (_leak(found),)
+    return (*grows, *remedies, *_libraries(found), *hazards)
 
 
 def _remedy(remedy: _Remedy, found: Explanation) -> Iterable[tuple[float, str]]:
@@ -141,6 +146,37 @@ def _warm_up(found: Explanation) -> Iterable[tuple[float, str]]:
             else _without_requests(found)
         )
         yield size, f"{megabytes(size)} by tables and caches that fill at first uses: {fills}"
+
+
+def _leak(found: Explanation) -> str:
+    """The types of what grows, and who holds it or made it, as far as that is known."""
+    size = found.cause(Cause.NEW_MEMORY).bytes
+    new = [
+        (label.type, share.bytes / size)
+        for cause, label, share in found.fields
+        if cause is Cause.NEW_MEMORY and label not in (FREE, FREE_CHUNKS)
+    ]
+    types = [f"{percent(part)} {name}" for name, part in new[:_MAX_TYPES] if part >= _MIN_PART]
+    words = [f"the worker {found.growth}"]
+    if types:
+        words.append(f"of {megabytes(size)} of new memory {', '.join(types)}")
+    if found.grown:
+        added = [f"{one.items:,} in {one.path} ({one.type})" for one in found.grown]
+        words.append(f"items that the parent does not have: {', '.join(added)}")
+    made = [
+        name.removeprefix(_PYTHON)
+        for writer in (found.recording.writers if found.recording else ())
+        for name in (writer.function, *writer.callers)
+        if writer.cause is Cause.NEW_MEMORY and name.startswith(_PYTHON)
+    ]
+    if made:
+        words.append(f"most of it is made in {made[0]}")
+    if not found.grown and not made:
+        words.append(
+            "a server that starts with PASTURE_SNAPSHOT has a name for what holds it, and --record "
+            "one with -X perf for what makes it"
+        )
+    return "; ".join(words)
 
 
 def _new_memory(found: Explanation) -> Iterable[str]:

@@ -37,6 +37,8 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "requests": found.requests,
         "is_asgi": found.is_asgi,
         "warms_up": found.warms_up,
+        "growth": None if found.growth is None else asdict(found.growth),
+        "grown": list(map(asdict, found.grown)),
         "hazards": list(found.hazards),
         "missing": list(found.missing),
         "causes": {cause.label: _share(found.cause(cause)) for cause in Cause},

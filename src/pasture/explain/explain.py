@@ -35,6 +35,7 @@ from pasture.proc.images import find_image
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.tree import read_again
 from pasture.scoreboard import reader
+from pasture.scoreboard.growth import growth_of
 
 WITHOUT_KERNEL = (
     "faults that the kernel took for a process, as when read() fills a buffer, are not in the "
@@ -138,6 +139,8 @@ def _explain(
             requests=server.requests,
             is_asgi=server.is_asgi,
             warms_up=server.warms_up,
+            growth=growth_of(server.entry, memory.anonymous_bytes),
+            grown=owners.most_grown(known.snapshot, classifier.objects, worker, touched),
             hazards=server.hazards,
             image=image if parent_pid is None else None,
         )

@@ -8,6 +8,7 @@ from pasture.explain.causes import Cause
 from pasture.explain.fields import Label
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording
+from pasture.scoreboard.growth import Growth
 from pasture.trust.untrusted_text import printable
 
 
@@ -33,6 +34,15 @@ class Holder:
     # Whether these are pages in which they lie that were written and are equal again; else pages in
     # which they differ.
     restored: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """A container of the parent to which the worker has added items."""
+
+    type: str
+    path: str  # way to it from a module
+    items: int  # how many more there are than in the parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +73,8 @@ class Explanation:
     # Whether it serves web requests, for which there is a warm-up; not a queue's.
     warms_up: bool = True
     holders: tuple[Holder, ...] = ()  # what holds the objects that were written, most pages first
+    growth: Growth | None = None  # its steady growth with its requests
+    grown: tuple[Grown, ...] = ()  # what the worker has added to most
     hazards: tuple[str, ...] = ()  # what the server's seal found that does not survive a fork
     image: str | None = None  # path of the image that the process came out of, compared with
 

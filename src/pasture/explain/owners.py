@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from pasture.explain.explanation import Holder, Owner
+from pasture.explain.explanation import Grown, Holder, Owner
 from pasture.explain.objects import Objects, TypeInfo
 from pasture.explain.snapshot import NO_OWNER, Kind, Snapshot
-from pasture.explain.touched import Example, TouchedObjects
+from pasture.explain.touched import Example, Touched, TouchedObjects
+from pasture.proc.address_space import AddressSpace
 
 _MAX_OWNERS = 30
 _MAX_OF_A_TYPE = 3
@@ -28,6 +29,14 @@ _PLAIN_NAMES = {"func_code": "__code__", "func_globals": "__globals__", "func_de
 _TRANSPARENT = frozenset(("md_dict", "tp_dict", "__dict__", "func_dict"))
 Key = TypeVar("Key", bound=Hashable)
 _MAX_KINDS = 8
+_NO_MODULE = "(no module)"
+_MAX_ADDED = 1 << 40
+_SIZE_OF = {
+    **dict.fromkeys(("list", "bytearray", "deque"), ("object", "ob_size")),
+    **dict.fromkeys(("dict", "OrderedDict", "defaultdict", "Counter"), ("dict", "ma_used")),
+    "set": ("set", "used"),
+}
+"""The field that says how many items a container has, by the name of its type."""
 _MIN_PART = 1 / 8
 _MIN_OS_PAGES = 25
 _MAX_OF_A_KIND = 3
@@ -78,7 +87,7 @@ class Owners:
         items = self._objects.dict_items(address, _MAX_COMPARED) if name == "dict" else []
         if len(items) == _MAX_COMPARED and all(key == value for key, value, _ in items):
             return "(interned strings)"
-        return f"(no module) {name}"
+        return f"{_NO_MODULE} {name}"
 
     def code_name(self, address: int) -> tuple[str, str, int]:
         """Qualified name, file and first line of a code object."""
@@ -212,6 +221,33 @@ def most_touched(
         for found in group[: min(_MAX_OF_A_TYPE, _MAX_OWNERS - len(owners))]:
             owners.append(Owner(kind, names.path(found.number), "", found.os_pages, found.words))
     return tuple(owners), tuple(codes)
+
+
+def most_grown(
+    snapshot: Snapshot | None,
+    objects: Objects | None,
+    worker: AddressSpace,
+    touched: TouchedObjects,
+) -> tuple[Grown, ...]:
+    """The containers of the parent to which a worker has added most items."""
+    if objects is None or snapshot is None:
+        return ()
+    found: list[tuple[int, Touched, str]] = []
+    for one in touched.kept.values():
+        info = objects.type_at(one.type) if one.kind == Kind.OBJECT else None
+        holder, name = _SIZE_OF.get(info.name.rpartition(".")[2] if info else "", ("", ""))
+        at = objects.fields.get(holder, {}).get(name)
+        if info is not None and at is not None:
+            items = worker.word(one.address + at) - objects.space.word(one.address + at)
+            is_same = worker.word(one.address + objects.fields["object"]["ob_type"]) == one.type
+            if is_same and 0 < items < _MAX_ADDED:
+                found.append((items, one, info.name))
+    names = Owners(snapshot, objects)
+    found.sort(key=lambda one: -one[0])
+    grown = (Grown(kind, names.path(one.number), items) for items, one, kind in found)
+    # What no module leads to may have been freed, and something else lies there by now.
+    held = [one for one in grown if not one.path.startswith(_NO_MODULE)][:_MAX_OF_A_TYPE]
+    return tuple(one for one in held if one.items >= held[0].items * _MIN_PART)
 
 
 def type_name(objects: Objects, kind: Kind, address: int) -> str:

@@ -22,6 +22,7 @@ from pasture.proc.image_space import ImageSpace
 from pasture.proc.images import find_image
 from pasture.proc.maps import python_version
 from pasture.scoreboard import reader
+from pasture.scoreboard.layout import Entry
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.seen import read_seal
 from pasture.servers import engines
@@ -85,6 +86,7 @@ class Server:
     requests: int | None  # answered by the worker; None where the server does not say
     is_asgi: bool  # whether it is a server for ASGI
     warms_up: bool  # whether it serves web requests, for which there is a warm-up
+    entry: Entry | None = None  # the worker's, on the scoreboard
     hazards: tuple[str, ...] = ()  # what its seal found that does not survive a fork
 
 
@@ -104,6 +106,7 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
         requests=entry.requests if entry is not None else None,
         is_asgi=serves == "asgi",
         warms_up=bool(serves),
+        entry=entry,
         hazards=() if found is None else tuple(map(str, found.breaking)),
     )
 

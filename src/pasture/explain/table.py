@@ -50,9 +50,10 @@ def headline(found: Explanation) -> str:
     if not found.causes:
         return f"{found.subject} has no private memory"
     cause, share = found.causes[0]
+    leak = "" if found.growth is None else f"; it {found.growth}"
     return (
         f"{found.subject} has {megabytes(found.private_bytes)} of private memory, "
-        f"{percent(share.bytes / max(1, found.explained_bytes))} of it {cause.label}"
+        f"{percent(share.bytes / max(1, found.explained_bytes))} of it {cause.label}{leak}"
     )
 
 

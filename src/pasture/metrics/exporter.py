@@ -17,6 +17,7 @@ from pasture.proc.stat import read_stat
 from pasture.proc.tree import read_again
 from pasture.scoreboard import figures
 from pasture.scoreboard.figures import Counts, SealFigures
+from pasture.scoreboard.growth import growth_of
 from pasture.scoreboard.layout import Entry, Snapshot
 from pasture.scoreboard.reader import read_scoreboard, workers_among
 
@@ -92,6 +93,7 @@ class ServerCollector(Collector):
                 gauge.add_metric((role, str(process.pid)), getattr(process.memory, attribute))
             yield gauge
         yield self._growth(sample, entries)
+        yield _leaks(sample, entries)
 
     def _growth(self, sample: Sample, entries: dict[int, Entry]) -> Metric:
         help_text = "Private memory of a worker above what it had right after its fork"
@@ -104,6 +106,15 @@ class ServerCollector(Collector):
             gauge.add_metric(("worker", str(pid)), max(0, now - first[pid]))
         self._first_private = first
         return gauge
+
+
+def _leaks(sample: Sample, entries: dict[int, Entry]) -> Metric:
+    help_text = "Bytes by which a worker grows with each request, 0 where it does not go on to"
+    gauge = GaugeMetricFamily("pasture_process_leak_bytes", help_text, labels=("role", "pid"))
+    for worker in sample.workers:
+        leak = growth_of(entries.get(worker.pid), worker.memory.anonymous_bytes)
+        gauge.add_metric(("worker", str(worker.pid)), leak.bytes_a_request if leak else 0)
+    return gauge
 
 
 def _processes(sample: Sample) -> Iterator[tuple[str, ProcessMemory]]:

@@ -34,6 +34,7 @@ class Memory:
     private_dirty_bytes: int  # pages that only this process maps and that were written
     shared_bytes: int  # pages that at least one other process maps too
     swap_pss_bytes: int = 0  # proportional part of what was swapped out; in none of the above
+    anonymous_bytes: int = 0  # pages that no file backs, shared or swapped out ones too
 
     @property
     def private_bytes(self) -> int:
@@ -69,6 +70,7 @@ def parse_rollup(text: str) -> Memory:
             + fields["Shared_Dirty"]
             + fields.get("Shared_Hugetlb", 0),
             swap_pss_bytes=fields.get("SwapPss", 0),
+            anonymous_bytes=fields.get("Anonymous", 0) + fields.get("Swap", 0),
         )
     except KeyError as missing:
         raise ValueError(f"smaps_rollup has no field {missing}") from None
@@ -104,14 +106,19 @@ def read_memory(pid: int, proc: Path = _PROC) -> Memory | None:
 
 
 def own_private_bytes(proc: Path = _PROC) -> int:
-    """Private memory of this process. Costs a walk over its pages: milliseconds.
+    """Private memory of this process; as `read_own`."""
+    return read_own(proc).private_bytes
+
+
+def read_own(proc: Path = _PROC) -> Memory:
+    """The memory of this process. Costs a walk over its pages: milliseconds.
 
     Raises:
         OSError: there is no `/proc`, or a kernel that does not say.
     """
     path = proc / "self" / "smaps_rollup"
     try:
-        return parse_rollup(path.read_text()).private_bytes
+        return parse_rollup(path.read_text())
     except ValueError as error:
         raise OSError(f"{path}: {error}") from None
 

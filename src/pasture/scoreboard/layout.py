@@ -41,6 +41,8 @@ SEAL = Table(SealFigures, SEAL_SHOWN + 1)
 # Words of every other row; rows 1 and 2 have a token and counts only.
 TOKEN, PID, STARTED, ROLE, GENERATION, READY, UNSAFE, PRIVATE_AT_START, SAYS_REQUESTS = range(9)
 COUNTS = Table(Counts, SAYS_REQUESTS + 1)
+MARKS = range(COUNTS.end, COUNTS.end + 3)
+"""What a process held when its number of requests was each of the latest powers of two, bytes."""
 
 PLAIN, WORKER, MOLD, MULE, SPOOLER = range(5)
 """Roles. The second and third are of servers that refork, the last two uWSGI's."""
@@ -74,6 +76,9 @@ class Entry:
     counts: Counts = field(default_factory=Counts)
     private_at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
     says_requests: bool = False
+    # What it held, shared or not, at each of the latest requests whose number is a power of two,
+    # oldest first, bytes; 0 where there was none.
+    marks: tuple[int, ...] = (0,) * len(MARKS)
 
     @property
     def requests(self) -> int | None:
@@ -118,4 +123,5 @@ def _entry(words: Sequence[int], at: int, pid: int) -> Entry:
         COUNTS.read(words, at),
         words[at + PRIVATE_AT_START],
         bool(words[at + SAYS_REQUESTS]),
+        tuple(words[at + mark] for mark in MARKS),
     )

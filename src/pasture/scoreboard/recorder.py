@@ -18,11 +18,12 @@ from time import perf_counter_ns
 from typing import Any
 
 from pasture.log_lines import log
-from pasture.proc.smaps import own_private_bytes
+from pasture.proc.smaps import own_private_bytes, read_own
 from pasture.reasons import Reason
 from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Slot
 from pasture.scoreboard.figures import GENERATIONS, PAUSE_BOUNDS_S
+from pasture.scoreboard.growth import Growth, judge
 
 _NO_LONGER_NEEDED = "PASTURE_METRICS_DIR"
 _AT = layout.COUNTS.at
@@ -170,6 +171,37 @@ class Recorder:
         if row is not None:
             with self._counting:
                 row.words[_AT[name]] += 1
+
+    def answered(self) -> None:
+        """Count a response. When the number has doubled, note what this process holds.
+
+        That takes milliseconds.
+        """
+        row = self._row
+        if row is None:
+            return
+        with self._counting:
+            row.words[_AT["requests"]] += 1
+            requests = row.words[_AT["requests"]]
+            if requests & (requests - 1) == 0:
+                with contextlib.suppress(OSError):
+                    held = [*self._marks(row)[1:], read_own().anonymous_bytes]
+                    for mark, value in zip(layout.MARKS, held, strict=True):
+                        row.words[mark] = value
+
+    def growth(self) -> Growth | None:
+        """The steady growth of this process with its requests; None without."""
+        if self._row is None:
+            return None
+        try:
+            held = read_own().anonymous_bytes
+        except OSError:
+            return None
+        return judge(self._row.requests, self._marks(self._row), held)
+
+    @staticmethod
+    def _marks(row: Row) -> list[int]:
+        return [row.words[mark] for mark in layout.MARKS]
 
     def _count_collection(self, phase: str, info: dict[str, Any]) -> None:
         """As the collector calls it, in the middle of anything: it takes no lock."""

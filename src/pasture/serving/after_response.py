@@ -24,7 +24,7 @@ class AfterResponse:
 
     def __call__(self, *, looks: bool = True) -> UssWatch | None:
         """Do all of it, in a worker; returns as `passed`, or None where it `looks` not."""
-        recorder.count("requests")
+        recorder.answered()
         gc_settings.collect_between_requests()
         return self.passed() if looks else None
 

@@ -138,7 +138,12 @@ class UssWatch:
         )
 
     def __str__(self) -> str:
+        from pasture.scoreboard.recorder import (
+            recorder,
+        )  # now: a command that reads limits has none
+
+        growth = recorder.growth()
         return (
             f"private memory of {self.uss_bytes / 1e6:.1f} MB passes this worker's limit of "
-            f"{self.limit_bytes / 1e6:.1f} MB"
+            f"{self.limit_bytes / 1e6:.1f} MB" + (f"; it {growth}" if growth else "")
         )

@@ -13,7 +13,7 @@ from pasture.display.units import count, megabytes
 from pasture.top.watch import Limits, Row
 from pasture.trust.untrusted_text import printable
 
-_MAX_HAZARDS = 3
+_MAX_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def ordered(rows: Sequence[Row], key: str) -> list[Row]:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """One line over all processes."""
+    """One line over all processes, and one for each that looks as if it leaks, the worst first."""
     total = sum(r.memory.pss_bytes for r in rows)
     programs = [r for r in rows if r.command]
     workers = [r for r in rows if r.role == "worker"]
@@ -90,7 +90,10 @@ def summary(rows: Sequence[Row]) -> str:
     private = sum(r.memory.private_bytes for r in counted)
     each = f", {megabytes(private / len(counted))} private each" if counted else ""
     names = f"{count(len(programs), 'program')} out of one image, " if programs else ""
-    return f"{megabytes(total)} in all, {names}{count(len(workers), 'worker')}{each}"
+    found = [(leak.bytes_a_request, r.pid, leak) for r in rows if (leak := r.leak) is not None]
+    leaks = [f"worker {pid} {leak}: pasture explain {pid}" for _, pid, leak in sorted(found)[::-1]]
+    whole = f"{megabytes(total)} in all, {names}{count(len(workers), 'worker')}{each}"
+    return "\n".join((whole, *leaks[:_MAX_LINES]))
 
 
 def limits(found: Limits) -> str:
@@ -109,9 +112,9 @@ def limits(found: Limits) -> str:
         )
     if found.max_uss:
         lines.append(f"--max-uss {found.max_uss}: the private memory of each worker counts")
-    lines += [f"hazard: {hazard}" for hazard in found.hazards[:_MAX_HAZARDS]]
-    if len(found.hazards) > _MAX_HAZARDS:
-        lines.append(f"and {len(found.hazards) - _MAX_HAZARDS} more, which pasture doctor names")
+    lines += [f"hazard: {hazard}" for hazard in found.hazards[:_MAX_LINES]]
+    if len(found.hazards) > _MAX_LINES:
+        lines.append(f"and {len(found.hazards) - _MAX_LINES} more, which pasture doctor names")
     return "\n".join(lines)
 
 

@@ -19,6 +19,7 @@ from pasture.proc.images import programs_of
 from pasture.proc.maps import Mapping
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
+from pasture.scoreboard.growth import Growth, growth_of
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_entries, roles_of
 from pasture.sealing.seen import read_seal
@@ -60,6 +61,11 @@ class Row:
     def requests(self) -> int | None:
         """Responses sent so far, where the server says."""
         return self.shown.requests if self.shown else None
+
+    @property
+    def leak(self) -> Growth | None:
+        """Its steady growth with its requests, where the server says how many there were."""
+        return growth_of(self.shown, self.memory.anonymous_bytes)
 
     @property
     def generation(self) -> int | None:

@@ -15,6 +15,7 @@ from pasture.interpreter import BUILD_HERE
 from pasture.proc.packages import owner_of
 from pasture.proc.smaps import InMemory, Memory
 from pasture.reasons import Hazard, Reason
+from pasture.scoreboard.growth import Growth
 from pasture.sealing.seen import LeftOut, SealSeen
 
 MB = 1_000_000
@@ -71,6 +72,7 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
         ({"seal": NOT_SEALED}, "threads"),
         ({"seal": replace(SEALED, pending_imports=3)}, "lazy-imports"),
         ({"seal": replace(SEALED, unnamed=2)}, "hazards"),
+        ({"workers": (Worker(SHARED), Worker(SHARED, leak=Growth(3e4, 64)))}, "leak"),
         ({"notes": Notes(lazy=("json",))}, "lazy-imports"),
         ({"huge_pages": "[always] madvise never"}, "huge-pages"),
         ({"environ": {"PYTHONMALLOC": "malloc"}}, "allocator"),

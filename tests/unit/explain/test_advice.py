@@ -1,13 +1,18 @@
 """What is advised: what the figures support, and nothing else."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("numpy")
 
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
+from pasture.explain.explanation import Grown
 from pasture.explain.fields import Label
 from pasture.explain.new_memory import FREE
+from pasture.explain.writers import Recording, Writer
+from pasture.scoreboard.growth import Growth
 from tests.unit.explain.explanations import explanation, share
 
 pytestmark = pytest.mark.interpreter
@@ -57,6 +62,24 @@ def test_new_memory_is_reported_first_and_how_much_of_it_is_free() -> None:
         "5.0 MB is what requests built, garbage that waits for a collection included"
     )
     assert second.startswith("8.0 MB by GC headers")
+
+
+def test_new_memory_of_a_worker_that_grows_is_a_leak_and_no_warm_up_is_advised() -> None:
+    kinds = (("str", 4.5), ("dict", 0.9), ("set", 0.1))
+    fields = tuple((Cause.NEW_MEMORY, Label(name, ""), share(size)) for name, size in kinds)
+    found = explanation({Cause.NEW_MEMORY: 6}, fields=fields, growth=Growth(30_200.0, 64))
+    [sentence] = advice(found)
+    assert sentence.startswith("the worker grows by 30.2 KB a request since request 64: looks like")
+    assert "of 6.0 MB of new memory 75 % str, 15 % dict; a server that starts with" in sentence
+    writers = (
+        Writer("malloc", ("py::note:/shop.py",), Cause.HOLE, Label("malloc", ""), 70),
+        Writer("malloc", ("py::app:/shop.py",), Cause.NEW_MEMORY, Label("new memory", ""), 50),
+    )
+    recording = Recording(3.0, 120, 0, (8,), writers)
+    held = replace(found, grown=(Grown("list", "shop.LEAK", 1_200),), recording=recording)
+    [sentence] = advice(held)
+    assert "the parent does not have: 1,200 in shop.LEAK (list); most of it is made" in sentence
+    assert sentence.endswith("made in app:/shop.py")
 
 
 def test_no_warm_up_is_advised_for_new_memory_that_is_free() -> None:

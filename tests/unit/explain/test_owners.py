@@ -9,9 +9,9 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.explanation import Holder
+from pasture.explain.explanation import Grown, Holder
 from pasture.explain.objects import TypeInfo
-from pasture.explain.owners import Owners, most_holding, most_touched
+from pasture.explain.owners import Owners, most_grown, most_holding, most_touched
 from pasture.explain.recognition import gather, recognise
 from pasture.explain.snapshot import NO_OWNER, RECORD, Kind
 from pasture.explain.touched import Example, Touched, TouchedObjects
@@ -113,6 +113,16 @@ SNAPSHOT = snapshot(
 )
 def test_the_way_from_a_module_is_written_as_python_would_write_it(number: int, path: str) -> None:
     assert Owners(SNAPSHOT, OBJECTS).path(number) == path
+
+
+def test_containers_with_more_items_than_in_the_parent_are_named() -> None:
+    objects: Any = SimpleNamespace(**vars(OBJECTS), type_at=TYPES.get)
+    now = {LIST + 8: LIST_TYPE, LIST + 16: 902, LOST + 8: LIST_TYPE, LOST + 16: 9_000}
+    worker: Any = SimpleNamespace(word=lambda address: now.get(address, 0))
+    lists = [Touched(n, at, LIST_TYPE, Kind.OBJECT, 1, 3) for n, at in ((3, LIST), (6, LOST))]
+    touched = TouchedObjects(kept={one.number: one for one in lists})
+    found = most_grown(SNAPSHOT, objects, worker, touched)
+    assert found == (Grown("list", "app.routes", 900),)
 
 
 def test_attributes_that_lie_apart_from_their_instance_are_named() -> None:

@@ -10,8 +10,9 @@ import os
 import random
 import subprocess
 import sys
-from dataclasses import make_dataclass
+from dataclasses import make_dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from pasture.scoreboard import board as module
 from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Slot
 from pasture.scoreboard.figures import PAUSE_BOUNDS_S, Counts, Table, row
+from pasture.scoreboard.growth import Growth, growth_of
 from pasture.scoreboard.layout import Entry, Snapshot, understand
 from pasture.scoreboard.recorder import Recorder, recorder
 
@@ -263,8 +265,55 @@ def test_collections_and_their_pauses_are_counted(fresh: None) -> None:
     assert entry.private_at_start_bytes > 0 and entry.generation is None
 
 
+MB = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("requests", "marks", "now", "found"),
+    [
+        (64, (10, 12, 16), 16, ("125.0", 16)),  # 2 MB in 16 requests, 4 MB in 32
+        (90, (10, 12, 16), 20, ("135.1", 16)),
+        (127, (10, 12, 16), 16.5, None),  # it no longer grows
+        (127, (10, 10, 14), 21, ("115.8", 32)),  # it began to
+        (127, (10, 15, 16), 16.1, None),  # a cache that has filled
+        (127, (10.0, 10.1, 10.2), 10.4, None),  # too little
+        (63, (10, 12, 16), 20, None),
+        (127, (0, 12, 16), 23, None),
+    ],
+)
+def test_growth_that_goes_on_with_the_requests_looks_like_a_leak(
+    requests: int, marks: tuple[float, ...], now: float, found: tuple[str, int] | None
+) -> None:
+    held = tuple(int(mark * MB) for mark in marks)
+    entry = Entry(1, counts=Counts(requests=requests), says_requests=True, marks=held)
+    growth = growth_of(entry, int(now * MB))
+    if found is None:
+        assert growth is None
+    else:
+        assert growth is not None and growth.since == found[1]
+        assert str(growth).startswith(f"grows by {found[0]} KB a request since request {found[1]}:")
+    assert growth_of(replace(entry, says_requests=False), int(now * MB)) is None
+
+
+def test_a_worker_notes_what_it_holds_each_time_that_its_requests_have_doubled(
+    fresh: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.will_count_requests()
+    recorder.expect_worker()
+    recorder.begin()
+    for number in range(1, 81):
+        held = SimpleNamespace(anonymous_bytes=number * MB)
+        monkeypatch.setattr("pasture.scoreboard.recorder.read_own", lambda held=held: held)
+        recorder.answered()
+    snapshot = recorder.snapshot()
+    assert snapshot is not None
+    entry = snapshot.entries[os.getpid()]
+    assert (entry.requests, entry.marks) == (80, (16 * MB, 32 * MB, 64 * MB))
+    assert recorder.growth() == growth_of(entry, 80 * MB) == Growth(1e6, 16)
+
+
 def test_all_figures_fit_into_a_row() -> None:
-    assert max(layout.SEAL.end, layout.COUNTS.end) <= layout.ROW_WORDS
+    assert max(layout.SEAL.end, layout.MARKS.stop) <= layout.ROW_WORDS
 
 
 def test_a_figure_more_or_in_another_place_or_of_another_type_is_another_layout() -> None:

@@ -45,6 +45,13 @@ def test_the_summary_counts_workers_and_not_the_master_or_a_mold() -> None:
     assert summary((MASTER,)) == "26.0 MB in all, 0 workers"
 
 
+def test_a_worker_that_looks_as_if_it_leaks_has_a_line_below_the_summary() -> None:
+    marks = (10 * MB, 12 * MB, 16 * MB)
+    entry = Entry(12, counts=Counts(requests=64), says_requests=True, marks=marks)
+    _, line = summary((*ROWS, Row(12, False, memory(MB), None, None, entry))).splitlines()
+    assert line.startswith("worker 12 grows by 125.0 KB a request since request 16: looks like")
+
+
 def test_figures_that_are_not_known_yet_leave_their_cells_empty() -> None:
     text = plain([example(11, 5 * MB)], Limits()).splitlines()
     assert text[1].split() == ["11", "worker", "30.0", "MB", "5.0", "MB", "50.0", "MB"]
