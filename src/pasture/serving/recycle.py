@@ -138,9 +138,7 @@ class UssWatch:
         )
 
     def __str__(self) -> str:
-        from pasture.scoreboard.recorder import (
-            recorder,
-        )  # now: a command that reads limits has none
+        from pasture.scoreboard.recorder import recorder  # a command reads limits without it
 
         growth = recorder.growth()
         return (
