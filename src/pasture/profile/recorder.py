@@ -18,6 +18,7 @@ import sys
 from _thread import get_ident, get_native_id
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from time import monotonic, thread_time
 from typing import Any, NoReturn
@@ -30,9 +31,20 @@ from pasture.profile.build import contents_of, scalars_of
 from pasture.profile.compared import Compared
 from pasture.profile.file import Profile, profile_of, show_pattern
 from pasture.profile.safe import without_secrets
-from pasture.profile.system_threads import original
 from pasture.refork.served import Served, host_of, words_of, words_of_environ
 from pasture.trust.locks import locked
+
+
+def original(module: str, name: str) -> Any:
+    """An attribute of a module of the standard library, also where gevent or eventlet patched it.
+
+    Source: gevent 26.9 gevent/monkey, `saved`; eventlet 0.40 eventlet/patcher.py, `original`.
+    """
+    saved: Any = getattr(sys.modules.get("gevent.monkey"), "saved", {})
+    eventlet = sys.modules.get("eventlet.patcher")
+    now = import_module(module) if eventlet is None else eventlet.original(module)
+    return saved.get(module, {}).get(name) or getattr(now, name)
+
 
 allocate_lock = original("_thread", "allocate_lock")
 start_new_thread = original("_thread", "start_new_thread")

@@ -24,6 +24,7 @@ from pasture.fork_safety import close, generators, survey, threads
 from pasture.fork_safety.libraries import all_of
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter, current, hint_for, native
+from pasture.log_lines import some
 from pasture.reasons import Hazard, Reason
 from pasture.sealing import child, exit, gc_settings, headroom, shown
 from pasture.sealing import snapshot as snapshot_file
@@ -160,8 +161,7 @@ def _survey(
     hazards = (*others, *found)
     if hazards and strict:
         raise SealFailed(
-            f"the process is not safe to fork: {hazards[0].what}"
-            + (f", and {len(hazards) - 1} more" if len(hazards) > 1 else ""),
+            f"the process is not safe to fork: {some([hazard.what for hazard in hazards], 1)}",
             hint="\n".join(str(hazard) for hazard in hazards),
         )
     problems = tuple(str(hazard) for hazard in found)

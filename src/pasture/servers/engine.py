@@ -24,7 +24,7 @@ from pasture.fork_safety import generators
 from pasture.log_lines import NO_SEAL, log
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engines import ENGINES
-from pasture.serving import process_name, restart
+from pasture.serving import restart, starter
 from pasture.serving.sealer import seal_before_forks, show_log
 from pasture.serving.settings import ServerSettings, read_environment
 from pasture.trust.untrusted_text import complain
@@ -93,7 +93,7 @@ class Engine:
 
     def run(self, name: str = "", command: Callable[[], Any] | None = None) -> int:
         """Be the engine's command, which must seal or end; returns its exit code."""
-        process_name.take(name or self.name)
+        starter.take_name(name or self.name)
         if self.shows_log:
             show_log()
         self.is_command = True

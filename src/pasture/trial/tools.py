@@ -22,12 +22,46 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pasture.display.progress import Finished, OnEvent, Started
-from pasture.errors import MissingExtra, ServerFailed
+from pasture.errors import MissingExtra, ServerFailed, UsageError
 from pasture.launch.session import Group, environment, guarded, tail
-from pasture.trial.cache import HINT, cache_folder, refused
 from pasture.trial.server import Pause
 from pasture.trust import private_files
 from pasture.trust.locks import locked
+
+HINT = "set XDG_CACHE_HOME to a folder of your own with room in it"
+
+
+def cache_folder() -> Path:
+    """The folder of what outlives a trial, made if it is not there. It may be deleted at any time.
+
+    Raises:
+        UsageError: it cannot be made, or another user has a say in it.
+    """
+    base = _base()
+    try:
+        # Each of them: who may write to one can put a folder of his own in the next one's place.
+        for folder in (base, base / "pasture", base / "pasture" / "trial"):
+            private_files.make_folder(folder)
+    except OSError as error:
+        raise refused(base / "pasture" / "trial", error) from None
+    return base / "pasture" / "trial"
+
+
+def refused(path: Path, error: OSError) -> UsageError:
+    """The error for what cannot be kept."""
+    return UsageError(f"cannot keep anything in {path}: {error.strerror or error}", hint=HINT)
+
+
+def _base() -> Path:
+    """By the XDG Base Directory Specification, which has a relative path ignored."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if named.is_absolute():
+        return named
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:
+        raise UsageError("this user has no home folder", hint=HINT) from None
+
 
 _TRY_S = 120.0
 _INSTALL_S = 900.0

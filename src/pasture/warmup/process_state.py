@@ -106,7 +106,7 @@ class ProcessState:
                 put_back(number, self._of_c_code[number])
             else:
                 continue
-            yield f"the handler of {_name(number)}"
+            yield f"the handler of {signal_name(number)}"
 
     def _restore_environment(self) -> Iterator[str]:
         now, then = dict(os.environ), self._environment
@@ -143,7 +143,7 @@ def _handlers() -> dict[int, Any]:
     return {number: signal.getsignal(number) for number in signal.valid_signals()}
 
 
-def _name(number: int) -> str:
+def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UsageError
-from pasture.trial.cache import cache_folder
+from pasture.trial.tools import cache_folder
 
 pytestmark = pytest.mark.once
 

@@ -9,8 +9,7 @@ import shutil
 import sys
 
 from pasture.errors import MissingExtra
-from pasture.serving import process_name
-from pasture.serving.starter import starter
+from pasture.serving.starter import starter, take_name
 from pasture.trust.untrusted_text import complain
 
 # Shared: imported by the master under lazy-apps too, which can then be refused.
@@ -28,7 +27,7 @@ def run() -> int:
                 MissingExtra("uWSGI is not installed", hint="pip install 'pasture[uwsgi]'")
             )
         os.execv(program, [program, *sys.argv[1:], *SWITCH])
-    process_name.take("uwsgi")
+    take_name("uwsgi")
     # uWSGI starts itself anew at a reload, and would take the interpreter that the virtual
     # environment points to, which knows nothing of the environment.
     itself = ("--binary-path", starter())

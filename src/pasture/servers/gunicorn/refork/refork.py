@@ -42,6 +42,7 @@ from pasture.servers.gunicorn.refork.spawn import (
     SpawnFailed,
 )
 from pasture.trust.untrusted_text import printable
+from pasture.warmup.process_state import signal_name
 
 _SEAL_S = 30.0
 _MEASURE_TRIES = 5
@@ -267,7 +268,7 @@ class Refork:
         if code < 0:
             log = self._log.error if code == -signal.SIGKILL else self._log.warning
             what = "Worker" if worker.role == "worker" else "Mold"
-            log("%s (pid:%s) was sent %s!", what, worker.pid, _name(-code))
+            log("%s (pid:%s) was sent %s!", what, worker.pid, signal_name(-code))
         elif code > 0:
             self._log.error("Worker (pid:%s) exited with code %s.", worker.pid, code)
         if code == self._arbiter.WORKER_BOOT_ERROR:
@@ -320,10 +321,3 @@ def _limits(arbiter: SealingArbiter) -> Limits:
 def _signal(pid: int, number: int) -> None:
     if is_own_child(pid):
         os.kill(pid, number)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
