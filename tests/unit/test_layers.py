@@ -268,7 +268,6 @@ def test_nothing_of_the_package_imports_a_companion() -> None:
         ("a hook of audit events", r"add_?audit_?hook", ("observing",)),
         ("a lock of a file or folder", r"fcntl\.flock\(", ("trust.locks",)),
         ("the words for on and off", r'"off", "false"', ("serving.setting",)),
-        ("the rest of a list", r"\} more\b", ("log_lines", "top.table")),
         # What asks in an image has none of `trust`, which would be in it.
         ("a socket's other end", "SO_PEERCRED", ("inside.loading", "trust.unix_sockets")),
         ("the wait after failures in a row", r"\bclass Backoff\b", ("refork.shortage",)),
