@@ -234,6 +234,11 @@ test-machines: .venvs/3.14/.stamp ## Images after a reboot and on other processo
 test-integration: .venv/.stamp ## Real servers
 	@.venv/bin/pytest tests/integration packages/lab/tests/integration packages/pytest-pasture/tests/integration $(ARGS)
 
+.PHONY: test-commands
+test-commands: .venvs/3.14/.stamp ## Each command and option, mistyped and refused, and ended at ten moments within 2 s: on an idle machine
+	@PASTURE_LONG=1 .venvs/3.14/bin/python -m pytest -q tests/integration/test_command_tree.py \
+	    tests/integration/test_interrupts.py $(ARGS)
+
 .PHONY: test-model
 test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors
 	@PASTURE_MODEL_GRAPHS=10000 .venvs/3.14/bin/pytest tests/model $(ARGS)

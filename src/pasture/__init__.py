@@ -6,7 +6,6 @@ the process that is sealed imports it.
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from pasture.errors import (
     PastureError,
@@ -15,6 +14,8 @@ from pasture.errors import (
     UnsupportedInterpreter,
     UsageError,
 )
+
+TYPE_CHECKING = False  # `typing` takes the longest of all that comes before Ctrl-C is caught
 
 
 def _is_command() -> bool:
@@ -83,7 +84,7 @@ _AT_FIRST_USE = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _AT_FIRST_USE:
         return getattr(import_module(_AT_FIRST_USE[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,6 +8,12 @@ import sys
 def main() -> None:
     """Run the command line; ends the process."""
     try:
+        import signal
+
+        # As Ctrl-C: what a command has started and written is put away before it ends.
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, signal.default_int_handler)
         from pasture.cli.main import run
 
         code = run()

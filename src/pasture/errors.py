@@ -5,7 +5,11 @@ that the command line ends with. Each instance says what happened and, as `hint`
 do about it. A user never sees a traceback for one of these.
 """
 
-from typing import ClassVar
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 ERROR, HINT = "error: ", "hint: "
 """How the lines start with which a program ends on such an error, on its stderr."""

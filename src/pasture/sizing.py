@@ -17,12 +17,14 @@ from typing import Any
 
 from pasture.errors import UsageError
 from pasture.proc import cgroup
+from pasture.trust.foreign_files import read_foreign
 
 CGROUP = "cgroup"
 PER_CORE = 2.0
 SPARE = 0.1
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_MAX_BYTES = 64 << 20
 _MEMINFO = Path("/proc/meminfo")
 
 
@@ -213,12 +215,11 @@ def _memory() -> tuple[int, str]:
 
 def read_trial(path: Path) -> dict[str, Any]:
     """A document of `pasture try --json`. UsageError where it cannot be read or is none."""
+    content = read_foreign(path.resolve(), most_bytes=_MAX_BYTES, owners=None)
     try:
-        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        document: dict[str, Any] = json.loads(content)
         if all(document["policies"].values()):
             return document
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass
     raise _no_trial(path)

@@ -48,7 +48,7 @@ SLIPS = {
     ),
     "a module with a letter wrong": (("run", "gunicorn", "shp:app", *BIND), 5, "mean shop:app?"),
     "a server with a letter wrong": (("run", "gunicron", "shop:app"), 2, "did you mean gunicorn?"),
-    "a command with a letter wrong": (("image", "bild"), 2, "Did you mean 'build'?"),
+    "a command with a letter wrong": (("image", "bild"), 2, "did you mean pasture image build?"),
     "a word for a pid": (("top", "abc"), 2, "'abc' is not a valid process id"),
     "a word for a number": (("top", "--interval", "x"), 2, "'x' is not a valid number"),
     "a module that is not there": (

@@ -13,7 +13,8 @@ import click
 
 from pasture.cli.numbers import Number
 from pasture.display.atomic import write_json
-from pasture.display.terminal import output_terminal
+from pasture.display.json_option import json_option
+from pasture.display.terminal import Terminal, output_terminal
 from pasture.display.units import megabytes
 from pasture.doctor import checks
 from pasture.doctor.boot import boot
@@ -38,13 +39,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long a COMMAND may take to fork its workers.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write the findings as JSON.",
-)
+@json_option("the findings")
 def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> None:
     """Find out what stands in the way of shared memory.
 
@@ -66,8 +61,9 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
         document = as_document(evidence.master_pid, findings)
         document["built"] = [{"entry": one.entry, "bytes": one.bytes} for one in built]
         write_json(json_file, document)
-    print_findings(findings, output_terminal())
-    _print_built(built)
+    terminal = output_terminal(json_file)
+    print_findings(findings, terminal)
+    _print_built(built, terminal)
     found = sum(finding.is_obstacle for finding in findings)
     if found:
         raise ObstaclesFound(verdict(found), hint="each says above how to fix it")
@@ -85,10 +81,9 @@ def built_alone(evidence: Evidence) -> list[Built]:
         return []
 
 
-def _print_built(built: list[Built]) -> None:
+def _print_built(built: list[Built], console: Terminal) -> None:
     if not built:
         return
-    console = output_terminal()
     console.print("a worker imported for itself, about (lines for a profile, docs/learn.md):")
     for one in built:
         console.print(printable(f"{megabytes(one.bytes):>10}  {one.entry}"), markup=False)

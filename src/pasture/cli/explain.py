@@ -15,6 +15,7 @@ import click
 from pasture.cli.numbers import PID, Number
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
+from pasture.display.json_option import json_option
 from pasture.display.pages import require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import MissingExtra, UsageError
@@ -51,7 +52,7 @@ _FILE = click.Path(path_type=Path)
     metavar="SECONDS",
     help="Sample page faults for so long before, and name the functions that wrote.",
 )
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write all figures as JSON.")
+@json_option("all figures")
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with a map.")
 @click.option(
     "--open",
@@ -95,7 +96,7 @@ def command(
         write_json(json_file, as_document(found))
     if html_file is not None:
         write_atomically(html_file, render_html(found, datetime.now()))
-    print_explanation(found, output_terminal())
+    print_explanation(found, output_terminal(json_file))
 
 
 def _explain(pid: int, snapshot: Path | None, record_s: float) -> Explanation:

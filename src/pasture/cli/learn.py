@@ -5,12 +5,14 @@ Owns arguments only.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from pasture.cli import run
-from pasture.display.atomic import require_writable
+from pasture.display.atomic import require_writable, write_json
+from pasture.display.json_option import json_option
 from pasture.display.terminal import output_terminal
 from pasture.errors import UsageError
 from pasture.learn.report import print_report, try_entries
@@ -30,8 +32,11 @@ from pasture.profile import file
     metavar="FILE",
     help="Start with this profile, and say what each entry took.",
 )
+@json_option("what --report found")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND")
-def command(output: Path | None, report: Path | None, command: tuple[str, ...]) -> None:
+def command(
+    output: Path | None, report: Path | None, json_file: Path | None, command: tuple[str, ...]
+) -> None:
     """Record what workers build that their parent could have built.
 
     COMMAND is as for `pasture run`, as in
@@ -45,7 +50,12 @@ def command(output: Path | None, report: Path | None, command: tuple[str, ...]) 
         raise UsageError("nothing to do", hint="give -o FILE and a command, or --report FILE")
     if report is not None:
         profile = file.read(report)
-        print_report(profile, try_entries(report, command), output_terminal())
+        if json_file is not None:
+            require_writable(json_file)
+        built = try_entries(report, command)
+        if json_file is not None:
+            write_json(json_file, {"schema": 1, "entries": list(map(asdict, built))})
+        print_report(profile, built, output_terminal(json_file))
     elif output is not None:
         if not command:
             raise UsageError("no command", hint="pasture learn -o FILE -- gunicorn mysite.wsgi")

@@ -9,9 +9,10 @@ names a `click.Command`.
 
 from __future__ import annotations
 
-import difflib
+import errno
 import importlib
 import keyword
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -19,13 +20,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pasture.errors import MissingExtra, PastureError
+from pasture.display.sections import OrderedGroup
+from pasture.errors import MissingExtra, PastureError, UsageError
 from pasture.trust.untrusted_text import complain, printable_lines
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
+_NOT_TAKEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -55,7 +58,7 @@ IN_EXTRAS = {"lab": "lab", "image": "image"}
 """Commands that an extra brings, as entry points, by name: the extra."""
 
 
-class LazyGroup(click.Group):
+class LazyGroup(OrderedGroup):
     """The commands of the table and those of entry points, imported on demand."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -78,17 +81,13 @@ class LazyGroup(click.Group):
             )
         return None
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's own, which suggests none of the commands that are not imported yet."""
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            if near := _command_like(args[0], self.list_commands(ctx)):
-                guess = f"{error.message} Did you mean '{near}'?"
-                raise click.UsageError(guess, ctx) from None
-            raise
+    def meant_by(self, ctx: click.Context, word: str) -> str:
+        from pasture.servers.engines import ENGINES
+
+        row = ENGINES.get(word)
+        if row is not None and row.is_program:
+            return f"run {word}"
+        return super().meant_by(ctx, word)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """As click's own, with the lines of the table, in groups."""
@@ -106,16 +105,6 @@ class LazyGroup(click.Group):
         for title, lines in sections.items():
             with formatter.section(title):
                 formatter.write_dl(lines)
-
-
-def _command_like(word: str, names: list[str]) -> str:
-    """The command that a mistyped word may stand for; "" if it is like none."""
-    from pasture.servers.engines import ENGINES
-
-    row = ENGINES.get(word)
-    if row is not None and row.is_program:
-        return f"pasture run {word}"
-    return next(iter(difflib.get_close_matches(word, names, n=1)), "")
 
 
 EPILOG = """\
@@ -171,17 +160,70 @@ def _broken(entry_point: EntryPoint, why: str) -> click.Command:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code. Only a defect of pasture itself raises."""
+    _open_streams()
     try:
         result = cli.main(args=arguments, prog_name="pasture", standalone_mode=False)
+        sys.stdout.flush()
     except PastureError as error:
         return complain(error)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2 on; its message is the help
+            error.show()
+            return error.exit_code
+        return complain(_as_ours(error))
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return INTERRUPTED
+    except OSError as error:
+        return _not_taken(error)
     return result if isinstance(result, int) else 0
+
+
+def _open_streams() -> None:
+    """Open /dev/null in the place of streams that the caller closed.
+
+    Else the first file that is opened takes their number, and what is printed goes into it.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: PTH123
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: PTH123
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: PTH123
+
+
+def _as_ours(error: click.ClickException) -> UsageError:
+    """An error of click, which has the usage before its message and ends it with a full stop."""
+    named = getattr(error, "option_name", "")
+    is_unknown = isinstance(error, click.NoSuchOption)
+    message = (
+        f"there is no option {named}" if is_unknown else " ".join(error.format_message().split())
+    )
+    near = next(iter(getattr(error, "possibilities", None) or ()), "")
+    context = getattr(error, "ctx", None)  # the parser's errors have none
+    of = context.command_path if context is not None else "the same command with"
+    return UsageError(
+        message[:1].lower() + message[1:].removesuffix("."),
+        hint=f"did you mean {near}?" if near else f"{of} --help says what it takes",
+    )
+
+
+def _not_taken(error: OSError) -> int:
+    """The end where the output cannot be written; raises what is no such error."""
+    if error.errno not in _NOT_TAKEN:
+        raise error
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)  # else the interpreter tries once more at its end
+    os.close(sink)
+    if error.errno == errno.EPIPE:  # as click does at once: the reader has seen enough
+        return 1
+    where = f" {error.filename}" if error.filename else ""
+    return complain(
+        UsageError(
+            f"cannot write{where}: {os.strerror(error.errno or 0)}",
+            hint="make room there, or send the output to another place",
+        )
+    )
 
 
 def main() -> None:

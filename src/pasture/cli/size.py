@@ -5,12 +5,15 @@ Owns arguments only.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pasture import sizing
+from pasture.display.atomic import STANDARD_OUTPUT, write_json
+from pasture.display.json_option import json_option
 
 
 @click.command("size")
@@ -38,7 +41,8 @@ from pasture import sizing
 @click.option(
     "--spare", default=sizing.SPARE, show_default=True, help="Fraction of the limit left free."
 )
-def command(**figures: Any) -> None:
+@json_option("the number, and what it follows from,")
+def command(json_file: Path | None, **figures: Any) -> None:
     """Say how many workers this container holds.
 
     Prints the number alone, as in WEB_CONCURRENCY=$(pasture size --trial try.json), and the reason
@@ -46,4 +50,7 @@ def command(**figures: Any) -> None:
     """
     found = sizing.size(**figures)
     click.echo(f"{found}", err=True)
-    click.echo(found.workers)
+    if json_file is not None:
+        write_json(json_file, {"schema": 1, **asdict(found)})
+    if json_file != STANDARD_OUTPUT:
+        click.echo(found.workers)

@@ -12,6 +12,8 @@ from pathlib import Path
 import click
 
 from pasture.cli.numbers import PID, Number
+from pasture.display.atomic import STANDARD_OUTPUT, require_writable, write_json
+from pasture.display.json_option import json_option
 from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
 from pasture.proc.images import image_of, mapping_of
@@ -41,7 +43,10 @@ from pasture.top.watch import ImageWatch, Watch
     metavar="FILE|PID",
     help="All programs out of this image, or out of the image of this program, as one group.",
 )
-def command(pid: int | None, once: bool, interval_s: float, image: str | None) -> None:
+@json_option("the figures of --once")
+def command(
+    pid: int | None, once: bool, interval_s: float, image: str | None, json_file: Path | None
+) -> None:
     """Watch a server: shared and private memory, growth, faults.
 
     PID is the master, one of its workers, or a shell or supervisor above it. Without PID, the one
@@ -50,10 +55,16 @@ def command(pid: int | None, once: bool, interval_s: float, image: str | None) -
     if image is not None and pid is not None:
         raise UsageError("--image shows all programs out of an image", hint="leave PID out")
     watch = ImageWatch(_image(image)) if image is not None else Watch(_master(pid))
-    if once or not sys.stdout.isatty():
+    if once or json_file is not None or not sys.stdout.isatty():
+        if json_file is not None:
+            require_writable(json_file)
         watch.look()
         time.sleep(interval_s)
-        click.echo(table.plain(watch.look(), watch.limits()), nl=False)
+        rows, limits = watch.look(), watch.limits()
+        if json_file is not None:
+            write_json(json_file, table.as_document(watch.master_pid, rows, limits))
+        if json_file != STANDARD_OUTPUT:
+            click.echo(table.plain(rows, limits), nl=False)
         return
     try:
         from pasture.top.screen import TopApp

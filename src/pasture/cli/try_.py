@@ -17,6 +17,7 @@ from rich.text import Text
 from pasture.cli.numbers import Number, Whole
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
+from pasture.display.json_option import json_option
 from pasture.display.progress import OnEvent
 from pasture.display.sections import SectionedCommand
 from pasture.display.terminal import error_terminal, output_terminal
@@ -172,7 +173,7 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     metavar="SECONDS",
     help="How long a run may take, until the end of its load.  [default: no limit]",
 )
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="Write all figures as JSON.")
+@json_option("all figures")
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with plots.")
 @click.option(
     "--causes",
@@ -203,13 +204,13 @@ def command(**options: Any) -> None:
     causes = options.pop("causes")
     baseline = _baseline(options.pop("baseline"), options.pop("max_growth"), json_file)
     plan = _plan(**options)
+    for path in filter(None, (json_file, html_file)):
+        require_writable(path)
     check_plan(plan)
     if baseline is not None:
         causes = causes or baseline.has_causes
         now = describe_interpreter(plan.server_python)
         require_same_trial(baseline.document, plan, now, describe_machine())
-    for path in filter(None, (json_file, html_file)):
-        require_writable(path)
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         if html_file is not None:
             bring_page_packages(display.show, pausing(stop))
@@ -324,19 +325,18 @@ def _report(
     baseline: Baseline | None,
 ) -> Comparison | None:
     """Print and write everything; the comparison with the baseline, if there is one."""
-    table.print_result(result, output_terminal())
+    terminal = output_terminal(json_file)
+    table.print_result(result, terminal)
     document = as_document(result)
+    comparison = None if baseline is None else compare(baseline, document)
+    if comparison is not None:
+        document["baseline"] = comparison.as_document()
+        for sentence in comparison.sentences():
+            terminal.print(Text(sentence))
     if json_file is not None:
         write_json(json_file, document)
     if html_file is not None:
         write_atomically(html_file, render_html(result, datetime.now()))
-    if baseline is None:
-        return None
-    comparison = compare(baseline, document)
-    for sentence in comparison.sentences():
-        output_terminal().print(Text(sentence))
-    if json_file is not None:
-        write_json(json_file, {**document, "baseline": comparison.as_document()})
     return comparison
 
 

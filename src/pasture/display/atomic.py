@@ -1,10 +1,12 @@
 """Reports: written whole or not at all, and readable by this user alone.
 
-`pasture.trust.private_files` writes them; here its errors become errors of a command line.
+`pasture.trust.private_files` writes them; here its errors become errors of a command line. The file
+`-` is standard output.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from pasture.errors import UsageError
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import to_json
 
+STANDARD_OUTPUT = Path("-")
+
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a text file in one step.
@@ -21,6 +25,9 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         UsageError: the file cannot be written safely; an earlier one is unchanged.
     """
+    if path == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        return
     with _as_usage(path):
         private_files.write(path, text)
 
@@ -36,6 +43,8 @@ def require_writable(path: Path) -> None:
     Raises:
         UsageError: no such directory, no permission, not safe, or the path is a directory.
     """
+    if path == STANDARD_OUTPUT:
+        return
     with _as_usage(path):
         private_files.require_writable(path)
 

@@ -6,10 +6,13 @@ names the headings; a new option stands in the group of its neighbour.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
 import click
+
+from pasture.errors import UsageError
 
 
 class SectionedCommand(click.Command):
@@ -43,3 +46,21 @@ class OrderedGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's own; an unknown word is met with the command that it may stand for."""
+        if args[0].startswith("-") or self.get_command(ctx, args[0]) is not None:
+            return super().resolve_command(ctx, args)
+        near = self.meant_by(ctx, args[0])
+        raise UsageError(
+            f"there is no command '{args[0]}'",
+            hint=f"did you mean {ctx.command_path} {near}?"
+            if near
+            else f"{ctx.command_path} --help lists the commands",
+        )
+
+    def meant_by(self, ctx: click.Context, word: str) -> str:
+        """The command that a mistyped word may stand for; "" if it is like none."""
+        return next(iter(difflib.get_close_matches(word, self.list_commands(ctx), n=1)), "")

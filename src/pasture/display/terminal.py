@@ -7,11 +7,13 @@ characters are written out before they reach the terminal.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from pasture.display.atomic import STANDARD_OUTPUT
 from pasture.trust.untrusted_text import printable
 
 _FILE_WIDTH = 400
@@ -35,10 +37,14 @@ class Terminal(Console):
                 lines = "\n".join(printable(line, len(line)) for line in text.split("\n"))
                 yield Segment(lines, segment.style)
 
+    def on_broken_pipe(self) -> None:
+        """Leave it to `pasture.cli.main`, which knows how a command ends then."""
+        raise
 
-def output_terminal() -> Terminal:
-    """Standard output; in a file or pipe no line is folded."""
-    terminal = Terminal()
+
+def output_terminal(json_file: Path | None = None) -> Terminal:
+    """Standard output; in a file or pipe no line is folded. Silent where JSON is printed there."""
+    terminal = Terminal(quiet=json_file == STANDARD_OUTPUT)
     if not terminal.is_terminal:
         terminal.width = max(terminal.width, _FILE_WIDTH)
     return terminal

@@ -43,18 +43,24 @@ class MemoryLimit:
 
 def parse_limit(text: str, jitter: str | float = DEFAULT_JITTER) -> MemoryLimit:
     """A limit as a user writes it: `200M`, `1.5G`, or bytes. Raises a UsageError at nonsense."""
-    try:
-        limit, fraction = parse_bytes(text), float(jitter)
-    except (UsageError, ValueError):
+    limit, fraction = parse_bytes(text), parse_jitter(jitter)
+    if limit < MIN_BYTES:
         raise UsageError(
-            f"{text!r} with jitter {jitter} is no limit of memory", hint="as in 200M, 1.5G"
-        ) from None
-    if limit < MIN_BYTES or not 0 <= fraction < 1:
-        raise UsageError(
-            f"a limit of {text} with jitter {jitter} would replace workers without end",
-            hint="a worker needs some megabytes; the jitter is a fraction such as 0.1",
+            f"a limit of {text} would replace workers without end",
+            hint="a worker needs some megabytes",
         )
     return MemoryLimit(limit, fraction)
+
+
+def parse_jitter(text: str | float) -> float:
+    """A jitter as a user writes it. Raises a UsageError at nonsense."""
+    try:
+        fraction = float(text)
+    except ValueError:
+        fraction = -1.0
+    if not 0 <= fraction < 1:
+        raise UsageError(f"{text!r} is no jitter", hint="a fraction, as in 0.1")
+    return fraction
 
 
 class Usage(NamedTuple):

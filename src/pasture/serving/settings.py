@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pasture.errors import PastureError, UsageError
 from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
-from pasture.serving.recycle import DEFAULT_JITTER, MemoryLimit, parse_limit
+from pasture.serving.recycle import DEFAULT_JITTER, MemoryLimit, parse_jitter, parse_limit
 from pasture.serving.setting import Raw, Setting, setting
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.guard import STEP_S, TOTAL_S
@@ -206,6 +206,7 @@ class ServerSettings:
                 help=f"By how much a worker's own limit may be lower.  [default: {DEFAULT_JITTER}]",
                 takes=float,
                 default=DEFAULT_JITTER,
+                check=parse_jitter,
             ),
         ),
     )

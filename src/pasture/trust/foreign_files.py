@@ -31,7 +31,7 @@ def open_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
     try:
         number = os.open(path, _FLAGS)
     except (OSError, ValueError) as error:
-        raise _not_readable(path, str(error)) from None
+        raise _not_readable(path, getattr(error, "strerror", None) or str(error)) from None
     try:
         _require_plain(path, os.fstat(number), most_bytes, owners)
     except BaseException:
@@ -59,7 +59,8 @@ def open_trusted(path: Path, *, most_bytes: int) -> int:
     try:
         number = os.open(path, _FLAGS & ~os.O_NOFOLLOW)
     except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {error}", hint="check the file's name") from None
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot read {path}: {why}", hint="check the file's name") from None
     try:
         status = os.fstat(number)
         _require_plain(path, status, most_bytes, ())

@@ -41,13 +41,14 @@ def test_headings_name_options_that_there_are() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("tyr", "try"), ("explian", "explain"), ("gunicorn", "pasture run gunicorn")],
+    [("tyr", "try"), ("explian", "explain"), ("gunicorn", "run gunicorn")],
 )
 def test_a_mistyped_command_is_met_with_a_guess(
     typed: str, meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.run([typed, "-w", "4"]) == 2
-    assert f"No such command '{typed}'. Did you mean '{meant}'?" in capsys.readouterr().err
+    said = f"there is no command '{typed}'\nhint: did you mean pasture {meant}?"
+    assert said in capsys.readouterr().err
 
 
 def test_commands_of_a_group_stand_in_the_order_of_use() -> None:
@@ -62,7 +63,7 @@ def test_commands_of_a_group_stand_in_the_order_of_use() -> None:
 
 def test_a_word_that_is_like_no_command_gets_no_guess(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["xyzzy"]) == 2
-    assert "Did you mean" not in capsys.readouterr().err
+    assert "did you mean" not in capsys.readouterr().err
 
 
 def test_each_policy_says_when_to_choose_it(capsys: pytest.CaptureFixture[str]) -> None:

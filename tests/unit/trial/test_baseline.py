@@ -246,7 +246,7 @@ def test_the_comparison_follows_the_schema(trial: MakeTrial) -> None:
     [
         (["--max-growth", "5%"], "needs something to compare with"),
         (["--baseline", "try.json", "--json", "./try.json"], "would overwrite the baseline"),
-        (["--baseline", "absent.json"], "cannot be read"),
+        (["--baseline", "absent.json"], "cannot read"),
     ],
 )
 def test_options_that_cannot_go_together_are_refused(options: list[str], words: str) -> None:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from pasture.display.atomic import write_json
+from pasture.display.atomic import STANDARD_OUTPUT, write_json
+from pasture.display.json_option import json_option
 from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.errors import ImageFailed, UsageError
 from pasture_image.build import processors
@@ -252,9 +253,7 @@ def uninstall(script: tuple[str, ...]) -> None:
 
 @command.command("show")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
-@click.option(
-    "--json", "json_file", type=click.Path(path_type=Path), metavar="FILE", help="Write as JSON."
-)
+@json_option("what it holds")
 def show(file: Path | None, json_file: Path | None) -> None:
     """Show what an image holds, and what it depends on.
 
@@ -262,9 +261,11 @@ def show(file: Path | None, json_file: Path | None) -> None:
     that PASTURE_IMAGE=auto has made.
     """
     from pasture_image.build.image_file import read_document
-    from pasture_image.start import missed
+    from pasture_image.start import installed, missed
 
-    if file is None:
+    if file is None and json_file is not None:
+        file = installed.image_of(_stub())
+    elif file is None:
         _print_made()
         file = _print_installed(_stub())
         if file is None:
@@ -274,9 +275,10 @@ def show(file: Path | None, json_file: Path | None) -> None:
     counted = missed.read(file)
     if json_file is not None:
         write_json(json_file, document.as_json() | {"missed": [one._asdict() for one in counted]})
-    _print(file, document, in_full=True)
-    for one in counted:
-        _say(one.sentence)
+    if json_file != STANDARD_OUTPUT:
+        _print(file, document, in_full=True)
+        for one in counted:
+            _say(one.sentence)
 
 
 @command.command("check")

@@ -7,21 +7,25 @@ from typing import Any
 
 import click
 
+from pasture.display.json_option import json_option
+from pasture.display.sections import OrderedGroup
+
 _FILE = click.Path(path_type=Path)
 _RESULTS = Path("pasture-lab")
 
 
-@click.group("lab")
+@click.group("lab", cls=OrderedGroup)
 def command() -> None:
     """Re-run the published experiments on this machine. See packages/lab/README.md."""
 
 
 @command.command("list")
-def list_command() -> None:
+@json_option("them")
+def list_command(json_file: Path | None) -> None:
     """List the experiments, their sources, and how long each takes on two cores."""
     from pasture_lab import lab
 
-    lab.print_list()
+    lab.print_list(json_file)
 
 
 @command.command("run")

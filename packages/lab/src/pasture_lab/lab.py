@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pasture.display import progress
-from pasture.display.atomic import require_writable, write_atomically
+from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.pages import missing_packages, require_html
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import ServerFailed, UsageError
@@ -25,9 +25,12 @@ from pasture_lab.report.html import render_html
 _BUNDLED_SITE = Path(__file__).resolve().parents[4] / "demo"
 
 
-def print_list() -> None:
+def print_list(json_file: Path | None) -> None:
     """Print the experiments, and how long each takes."""
-    table.print_list(EXPERIMENTS.values(), output_terminal())
+    if json_file is not None:
+        keys = ("name", "title", "source")
+        write_json(json_file, [{k: getattr(one, k) for k in keys} for one in EXPERIMENTS.values()])
+    table.print_list(EXPERIMENTS.values(), output_terminal(json_file))
 
 
 def run(

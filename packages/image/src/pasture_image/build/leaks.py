@@ -84,7 +84,9 @@ def of_file(path: Path) -> list[Secret]:
         with path.open("rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}", hint="check the file's name"
+        ) from None
     found = [Secret(f"the file {path}", content.strip())]
     for number, line in enumerate(content.splitlines(), 1):
         found += [Secret(f"line {number} of the file {path}", text) for text in _texts(line)]

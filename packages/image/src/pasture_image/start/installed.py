@@ -115,7 +115,7 @@ def find_script(stub: Path, name: str) -> Path:
     Raises:
         ImageFailed: there is none.
     """
-    path = Path(name) if os.sep in name else stub.with_name(name)
+    path = Path(name) if os.sep in name else stub.parent / name
     if not path.is_file():
         raise ImageFailed(
             f"there is no script {path}", hint="give a name in the environment's bin, or a path"
