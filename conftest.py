@@ -5,15 +5,12 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ONCE_ON = (3, 14)
 """Where tests run that are marked `once`: what they look at is the same on every interpreter."""
-
-PROCESSOR_BEFORE = pytest.StashKey[float]()
 
 MARKS_OF_FOLDERS = {
     "hostile": ("hostile", "interpreter"),
@@ -57,22 +54,3 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests are no garbage: a collection in a test need not look at them."""
     gc.collect()
     gc.freeze()
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
-    item.stash[PROCESSOR_BEFORE] = processor_seconds()
-    yield
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    """What a test cost, its processes and those of its fixtures included, for tools/test-cost."""
-    yield
-    spent = processor_seconds() - item.stash[PROCESSOR_BEFORE]
-    item.user_properties.append(("processor_seconds", f"{spent:.2f}"))
-
-
-def processor_seconds() -> float:
-    """Of this process and of those of its children that it has waited for."""
-    return sum(os.times()[:4])

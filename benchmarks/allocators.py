@@ -37,7 +37,7 @@ def library(allocator: str) -> str:
 def private_mb(preload: str, *leave_out: str) -> float:
     """Of the child, in one run."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.allocators_program", *leave_out],
+        [sys.executable, "-m", "benchmarks.programs.allocators", *leave_out],
         env=os.environ | {"LD_PRELOAD": preload},
         stdout=subprocess.PIPE,
         text=True,

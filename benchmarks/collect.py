@@ -2,7 +2,7 @@
 
 Both collectors take turns in one process on the same heap, so that a drift of the machine
 meets both; a ratio is formed within a round. Every heap is a process of its own
-(collect_program.py). The page shows the pauses of automatic collections, which also serve
+(programs/collect.py). The page shows the pauses of automatic collections, which also serve
 processes that never fork.
 """
 
@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.spread import Spread, paired_ratio, spread_of
 
-PROGRAM = Path(__file__).with_name("collect_program.py")
+PROGRAM = Path(__file__).parent / "programs" / "collect.py"
 HEAPS = {
     "ordered": 1_500_000,
     "shuffled": 1_500_000,

@@ -1,7 +1,7 @@
 """A child reads 236 MB of its parent's objects and collects: what becomes private?
 
 Stock, `gc.freeze()`, cinderx's `immortalize_heap()` and the seal side by side, on each
-interpreter given. Every measurement is a process of its own (heap_program.py), and the
+interpreter given. Every measurement is a process of its own (programs/heap.py), and the
 variants take turns round by round, so that a drift of the machine meets all of them.
 benchmarks/README.md says what is compared and why it is fair.
 """
@@ -27,7 +27,7 @@ from rich.table import Table
 from benchmarks.spread import Spread, paired_ratio, spread_of
 
 MB = 1e6
-PROGRAM = Path(__file__).with_name("heap_program.py")
+PROGRAM = Path(__file__).parent / "programs" / "heap.py"
 VARIANTS = ("stock", "freeze", "cinderx", "seal")
 NOT_HERE = 77
 

@@ -1,6 +1,6 @@
 """A gunicorn that reforks, and a load whose every request is accounted for.
 
-Shared by `benchmarks.refork`, `benchmarks.refork_kills` and `benchmarks.deploy`.
+Shared by `benchmarks.refork`, `benchmarks.soak_refork` and `benchmarks.deploy`.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ from pasture.proc import smaps
 STARTS = {"pass": (), "import numpy, pandas": ("--preload", "numpy,pandas")}
 """Programs, and what each one's image is built with."""
 
-SESSION = Path(__file__).with_name("image_session.py")
-REHEARSAL = Path(__file__).with_name("image_rehearsal.py")
-FORK_SERVER = Path(__file__).with_name("image_fork_server.py")
-KERNELS = Path(__file__).with_name("image_kernels.py")
+SESSION = Path(__file__).parent / "programs" / "image_session.py"
+REHEARSAL = Path(__file__).parent / "programs" / "image_rehearsal.py"
+FORK_SERVER = Path(__file__).parent / "programs" / "image_fork_server.py"
+KERNELS = Path(__file__).parent / "programs" / "image_kernels.py"
 SESSION_MODULES = "numpy,pandas,sklearn.linear_model"
 KERNEL_MODULES = "pasture_image.jupyter"
 

@@ -40,7 +40,7 @@ from pasture.warmup.requests import read_requests
 
 PACKAGES = REPOSITORY / "build" / "learn"
 PANDAS = "pandas==3.1.1"
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent / "programs"
 TIMEOUT_S = 120.0
 VISITS = 3
 COST_VISITS = 6

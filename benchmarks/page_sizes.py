@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PROGRAM = Path(__file__).with_name("heap_program.py")
+PROGRAM = Path(__file__).parent / "programs" / "heap.py"
 VARIANTS = ("stock", "freeze", "seal")
 OBJECTS = 94_000
 """About as many as make 76 MB."""
@@ -25,7 +25,7 @@ MB = 1e6
 
 
 def measure(variant: str, objects: int) -> dict[str, Any]:
-    """What one process found; benchmarks/heap_program.py says what that is.
+    """What one process found; benchmarks/programs/heap.py says what that is.
 
     Raises:
         CalledProcessError: it failed. Its own words are on standard error.

@@ -42,7 +42,7 @@ PARTS = {
 }
 """By suite, what of it runs: all that `make test-packages` has, or the files that are named."""
 VARIANTS = {"xdist": "--no-pasture", "forked": "--pasture", "kept": "--keep"}
-PROBE = Path(__file__).with_name("pytest_workers_probe.py")
+PROBE = Path(__file__).parent / "programs" / "pytest_workers_probe.py"
 TIMEOUT_S = 1800.0
 
 

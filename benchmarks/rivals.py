@@ -31,8 +31,8 @@ from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 from pasture.trial import TrialPlan
 
-CONFIGURATION = Path(__file__).with_name("rivals_conf.py")
-FORK_SERVER = Path(__file__).with_name("rivals_fork_server.py")
+CONFIGURATION = Path(__file__).parent / "programs" / "rivals_conf.py"
+FORK_SERVER = Path(__file__).parent / "programs" / "rivals_fork_server.py"
 DIRECTORY = DATA.parent / "bench-rivals"
 IMAGE = DIRECTORY / "site.img"
 KSM = Path("/sys/kernel/mm/ksm")

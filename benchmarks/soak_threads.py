@@ -1,4 +1,6 @@
-"""`threads_program.py` in a new process each minute: what a seal leaves immortal would pile up.
+"""Minutes of seals next to threads that allocate, compute, wait and fork.
+
+`programs/threads.py` runs in a new process each minute: what a seal leaves immortal would pile up.
 
 Meant for the check build, whose verifier walks the heap after each change of it. Exits with 1 if
 one of them fails or crashes; its seed repeats what the threads did, not when.
@@ -13,7 +15,7 @@ from pathlib import Path
 
 import click
 
-PROGRAM = Path(__file__).with_name("threads_program.py")
+PROGRAM = Path(__file__).parent / "programs" / "threads.py"
 EACH_S = 60.0
 
 

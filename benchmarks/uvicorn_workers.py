@@ -40,7 +40,7 @@ VARIANTS: Mapping[str, Sequence[str]] = {
 TIMEOUT_S = 300.0
 PRIVATE_GOAL = 0.15
 START_GOAL = 0.3
-APP = "benchmarks.uvicorn_app:app"
+APP = "benchmarks.programs.uvicorn_app:app"
 STARTED = "Application startup complete."
 
 

@@ -12,8 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# A request is its length and what repr() makes of it. An answer is the pid at once, then the
-# status and the processor seconds.
+# A request is its length and what repr() makes of it. An answer is the pid, then the status.
 FORKS = """
 import os as _os
 while _length := _os.read(0, 8):
@@ -24,8 +23,7 @@ while _length := _os.read(0, 8):
     if _pid == 0:
         break
     _os.write(1, b"%20d" % _pid)
-    _, _status, _used = _os.wait4(_pid, 0)
-    _os.write(1, b"%10d%10.3f" % (_status, _used.ru_utime + _used.ru_stime))
+    _os.write(1, b"%20d" % _os.waitpid(_pid, 0)[1])
 else:
     _os._exit(0)
 _source, _folder, *_outputs = eval(_request)
@@ -49,22 +47,20 @@ class ReadyInterpreter:
         self.own, self.variables = variables, {**os.environ, **variables}
         self.forks: subprocess.Popen[bytes] | None = None
 
-    def run(
-        self, source: str, folder: Path, timeout_s: float
-    ) -> tuple[subprocess.CompletedProcess[str], float]:
-        """Run a program until it has ended; returns what came of it, and its processor seconds."""
+    def run(self, source: str, folder: Path, timeout_s: float) -> subprocess.CompletedProcess[str]:
+        """Run a program until it has ended; returns what came of it."""
         outputs = [os.memfd_create(name) for name in ("stdout", "stderr")]
         try:
             paths = [f"/proc/{os.getpid()}/fd/{output}" for output in outputs]
-            status, processor_s = self._wait(repr((source, str(folder), *paths)), timeout_s)
+            status = self._wait(repr((source, str(folder), *paths)), timeout_s)
             texts = [os.pread(output, os.fstat(output).st_size, 0).decode() for output in outputs]
         finally:
             for output in outputs:
                 os.close(output)
         code = os.waitstatus_to_exitcode(status)
-        return subprocess.CompletedProcess(source, code, *texts), processor_s
+        return subprocess.CompletedProcess(source, code, *texts)
 
-    def _wait(self, request: str, timeout_s: float) -> tuple[int, float]:
+    def _wait(self, request: str, timeout_s: float) -> int:
         variables = {**os.environ, **self.own, "PYTEST_CURRENT_TEST": ""}
         if variables != self.variables:  # a test has set one
             self.end()
@@ -83,7 +79,7 @@ class ReadyInterpreter:
             os.kill(pid, signal.SIGKILL)
             self._answer(timeout_s)
             raise
-        return int(answer[:10]), float(answer[10:])
+        return int(answer)
 
     def _answer(self, timeout_s: float) -> bytes:
         assert self.forks is not None and self.forks.stdout is not None
@@ -95,7 +91,7 @@ class ReadyInterpreter:
         return answer
 
     def end(self) -> None:
-        """After the last test: the cost of each program is counted already."""
+        """After the last test."""
         if self.forks is not None:
             self.forks.communicate()
             self.forks = None

@@ -8,7 +8,7 @@ import pytest
 
 from pasture import _native
 
-STRESS = Path(__file__).parents[2] / "benchmarks" / "threads_program.py"
+STRESS = Path(__file__).parents[2] / "benchmarks" / "programs" / "threads.py"
 
 WAITS = {
     "lock": "lock = threading.Lock(); lock.acquire(); lock.acquire()",

@@ -20,7 +20,7 @@ KILL = "kill the master"  # for Celery in test_celery.py: Redis may give a task 
 @pytest.mark.parametrize("server", SERVERS)
 def test_only_what_a_killed_worker_served_is_lost_and_nothing_is_left_behind(server, tmp_path):
     pytest.importorskip(MODULES.get(server, "gunicorn"))
-    command = [sys.executable, "-m", "benchmarks.faults", "--server", server, "--seed", "1"]
+    command = [sys.executable, "-m", "benchmarks.soak_faults", "--server", server, "--seed", "1"]
     command += ["--every", "1", "--directory", str(tmp_path)]
     for fault in (*FAULTS, *([KILL] if server != "celery" else ["kill all workers"])):
         command += ["--fault", fault]

@@ -62,7 +62,7 @@ def ready(pytestconfig):
 
 
 @pytest.fixture
-def run(ready, request):
+def run(ready):
     """Run a program in a process of its own; with variables, in an interpreter of its own."""
 
     def run(program, **environ):
@@ -71,8 +71,7 @@ def run(ready, request):
             command = [sys.executable, "-c", PRELUDE + program]
             done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environ)
         else:
-            done, processor_s = ready.run(program, Path.cwd(), 120)
-            request.node.user_properties.append(("processor_seconds", f"{processor_s:.2f}"))
+            done = ready.run(program, Path.cwd(), 120)
         assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
         assert done.stderr == ""
         return json.loads(done.stdout)

@@ -52,7 +52,7 @@ def ready(pytestconfig: pytest.Config) -> ReadyInterpreter:
 
 
 @pytest.fixture
-def run_program(ready: ReadyInterpreter, request: pytest.FixtureRequest) -> Callable[..., str]:
+def run_program(ready: ReadyInterpreter) -> Callable[..., str]:
     """Run Python source in a process of its own; return its output, or fail with its stderr.
 
     With `env`, and with `fresh`, in an interpreter that has just started.
@@ -69,8 +69,7 @@ def run_program(ready: ReadyInterpreter, request: pytest.FixtureRequest) -> Call
                 env=env,
             )
         else:
-            done, processor_s = ready.run(source, Path.cwd(), TIMEOUT_S)
-            request.node.user_properties.append(("processor_seconds", f"{processor_s:.2f}"))
+            done = ready.run(source, Path.cwd(), TIMEOUT_S)
         assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

@@ -9,14 +9,14 @@ import pytest
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = runpy.run_path(str(ROOT / "tools/readme-parts"))
+PARTS = runpy.run_path(str(ROOT / "tools/pages/readme.py"))
 README = (ROOT / "README.md").read_text()
 
 
 def test_the_picture_and_the_long_description_are_up_to_date() -> None:
     found = [(ROOT / "docs" / name).read_text() for name in ("memory.svg", "pypi.txt")]
     written = [PARTS["picture"](README), PARTS["description"](README, PARTS["address"]())]
-    assert found == written, "run tools/readme-parts"
+    assert found == written, "run `make pages`"
 
 
 def test_the_picture_has_a_block_for_each_worker_and_no_figure_but_the_tables() -> None:

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.once
 @pytest.mark.skipif(sys.version_info[:2] != (3, 14), reason="the page is written on 3.14")
 def test_the_reference_page_is_up_to_date() -> None:
     # In a process of its own: click keeps what `--help` is called where a command ran before.
-    command = [sys.executable, "-c", PRINT, str(ROOT / "tools/reference-page")]
+    command = [sys.executable, "-c", PRINT, str(ROOT / "tools/pages/reference.py")]
     page = subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
-    assert (ROOT / "docs/reference.md").read_text() == page, "run tools/reference-page"
+    assert (ROOT / "docs/reference.md").read_text() == page, "run `make pages`"
 
 
 def test_each_reason_code_has_a_section_of_its_own() -> None:

@@ -41,7 +41,14 @@ SEALED = "pasture: policy seal on "
 WORKERS = 2
 FASTAPI = AsgiServer(
     "fastapi",
-    lambda port: ["run", "benchmarks/uvicorn_app.py", "--host", "127.0.0.1", "--port", str(port)],
+    lambda port: [
+        "run",
+        "benchmarks/programs/uvicorn_app.py",
+        "--host",
+        "127.0.0.1",
+        "--port",
+        str(port),
+    ],
     started=STARTED,
 )
 pytestmark = pytest.mark.timeout(2 * TIMEOUT_S)

@@ -18,7 +18,7 @@ from benchmarks.engines.soak.tally import Tally
 from benchmarks.fault_kinds import Impossible, Scene
 from benchmarks.fault_servers import PROGRAMS as TEST_PROGRAMS
 from benchmarks.fault_servers import Place as FaultPlace
-from benchmarks.faults import names, reached
+from benchmarks.soak_faults import names, reached
 from pasture.launch.session import Group, environment
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs"

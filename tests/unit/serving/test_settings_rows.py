@@ -62,8 +62,8 @@ def test_a_new_setting_is_a_row_in_one_file(tmp_path: Path) -> None:
 
 def test_the_page_of_settings_is_what_the_rows_say() -> None:
     root = Path(__file__).parents[3]
-    page = runpy.run_path(str(root / "tools/settings-page"))["page"]()
-    assert (root / "docs/settings.md").read_text() == page, "run tools/settings-page"
+    page = runpy.run_path(str(root / "tools/pages/settings.py"))["page"]()
+    assert (root / "docs/settings.md").read_text() == page, "run `make pages`"
 
 
 def test_the_variable_of_each_setting_is_named_as_its_option_and_its_argument_are() -> None:

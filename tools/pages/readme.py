@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Writes what is made from README.md: docs/memory.svg, a picture of its table, and docs/pypi.txt.
+"""What is made from README.md: docs/memory.svg, a picture of its table, and docs/pypi.txt.
 
 docs/pypi.txt is the long description of the package. An index of packages shows it alone, so a link
 to a file here leads to the project's address, if `[project.urls]` in pyproject.toml has a `Source`,
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "memory.svg"
 DESCRIPTION = ROOT / "docs" / "pypi.txt"
@@ -86,7 +85,7 @@ def description(readme: str, address: str | None) -> str:
             return "" if mark else text
         return f"{mark}[{text}]({address.rstrip('/')}/{target})"
 
-    head = "<!-- Written by tools/readme-parts out of README.md. -->\n\n"
+    head = "<!-- Written by `make pages` out of README.md. -->\n\n"
     return head + re.sub(r"\n{3,}", "\n\n", LINK.sub(outside, readme))
 
 
@@ -101,7 +100,3 @@ def main() -> None:
     readme = README.read_text()
     PICTURE.write_text(picture(readme))
     DESCRIPTION.write_text(description(readme, address()))
-
-
-if __name__ == "__main__":
-    main()

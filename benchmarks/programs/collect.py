@@ -1,4 +1,4 @@
-"""One heap, collected by turns: `python collect_program.py HEAP OBJECTS ROUNDS`.
+"""One heap, collected by turns: `python programs/collect.py HEAP OBJECTS ROUNDS`.
 
 Prints JSON: the times of each full collection, built in and out of line, or what one made
 private in a forked child ("child"), or the pauses of automatic ones ("pauses-...").

@@ -1,8 +1,4 @@
-#!/usr/bin/env python3
-"""Writes docs/reference.md out of the library, the commands and the errors.
-
-Run it with an environment's Python that has pasture-image installed.
-"""
+"""docs/reference.md out of the library, the commands and the errors."""
 
 from __future__ import annotations
 
@@ -18,12 +14,12 @@ from pasture.cli.main import cli
 from pasture.errors import PastureError
 from pasture.reasons import Reason
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 LEFT_OUT = ("lab",)
 TEXT = """\
 # Reference
 
-`tools/reference-page` writes this page. Settings of servers, options and variables, have [a page of
+`make pages` writes this page. Settings of servers, options and variables, have [a page of
 their own](settings.md). The metrics are listed in [operate.md](operate.md).
 [stability.md](stability.md) says which of these names stay.
 
@@ -122,8 +118,10 @@ def _kinds(base: type[PastureError]) -> Iterator[type[PastureError]]:
 def reasons() -> Iterator[str]:
     """The codes of reasons, each of which docs/troubleshooting.md explains."""
     yield "## Reason codes\n"
-    yield "The report of a seal has them as `why`; [troubleshooting](troubleshooting.md) has a section"
-    yield "for each:"
+    yield (
+        "The report of a seal has them as `why`; [troubleshooting](troubleshooting.md) has "
+        "a section\nfor each:"
+    )
     yield ", ".join(f"[`{one}`](troubleshooting.md#{one})" for one in Reason) + "."
 
 
@@ -131,7 +129,3 @@ def page() -> str:
     """The whole page."""
     parts = (library, commands, exit_codes, reasons)
     return TEXT + "\n".join(line for part in parts for line in part()) + "\n"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

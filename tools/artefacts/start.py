@@ -1,9 +1,8 @@
-#!/usr/bin/env python3
 """Types the commands of docs/start.md, as the built site shows them, in a fresh root of Debian.
 
 The root has nothing of this machine but its certificates and the wheels of pasture, which are in no
-index yet: pip finds them by PIP_FIND_LINKS. Prints how long each step took. Needs root, debootstrap, a mirror,
-an index, and the site: `make test-start`.
+index yet: pip finds them by PIP_FIND_LINKS. Prints how long each step took. Needs root,
+debootstrap, a mirror, an index, and the site: `make test-start`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "build" / "site" / "docs" / "start.html"
 RELEASE, MINOR = "trixie", "3.13"
 MAX_S = 600

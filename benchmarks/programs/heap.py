@@ -1,6 +1,6 @@
 """One measurement of `benchmarks.heap`, in a process of its own: JSON on standard output.
 
-    python heap_program.py VARIANT OBJECTS
+    python benchmarks/programs/heap.py VARIANT OBJECTS
 
 The parent builds the objects, takes the variant's steps and forks. The child reads
 every object, then collects. Nothing else runs in the parent until the child has gone:

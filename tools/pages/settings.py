@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Writes docs/settings.md out of the rows of the settings. Run it with an environment's Python."""
+"""docs/settings.md out of the rows of the settings."""
 
 from __future__ import annotations
 
@@ -9,11 +8,11 @@ from pasture.servers.engines import ENGINES
 from pasture.serving.setting import Setting
 from pasture.serving.settings import SETTINGS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 TEXT = """\
 # Settings
 
-`tools/settings-page` writes this page.
+`make pages` writes this page.
 
 A setting is an option of `pasture run`, a variable of the server's environment, or under gunicorn
 an argument of `configure()`: `--max-uss 200M`, `PASTURE_MAX_USS=200M`, `configure(max_uss="200M")`.
@@ -43,7 +42,3 @@ def _code(text: str) -> str:
 def page() -> str:
     """The whole page."""
     return TEXT + "".join(map(row, SETTINGS.values()))
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

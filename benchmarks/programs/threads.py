@@ -1,6 +1,6 @@
 """Seals again and again beside threads that allocate, compute, wait and fork.
 
-    python benchmarks/threads_program.py SECONDS SEED
+    python benchmarks/programs/threads.py SECONDS SEED
 
 Prints how often it sealed. Exits with 1 if a thread or a forked child failed; a crash speaks for
 itself. Every second seal does not ask whether the threads wait.
