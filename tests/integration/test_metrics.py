@@ -61,9 +61,9 @@ def samples(text):
 def exporters():
     started = []
 
-    def start(pid):
+    def start(server):
         port = free_port()
-        command = [sys.executable, "-m", "pasture", "metrics", str(pid), "--port", str(port)]
+        command = [sys.executable, "-m", "pasture", "metrics", str(server), "--port", str(port)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         started.append(process)
         assert f"http://127.0.0.1:{port}/metrics" in process.stderr.readline()
@@ -134,6 +134,31 @@ def test_totals_do_not_fall_when_workers_end_and_the_exporter_ends_with_its_serv
     assert server.stop() == 0
     assert process.wait(TIMEOUT_S) == 0
     assert "has ended" in process.stderr.read()
+
+
+@pytest.mark.parametrize("by", ["file", "name"])
+@pytest.mark.once
+def test_by_another_name_than_a_pid_the_exporter_stays_while_its_server_is_restarted(
+    serve, export, tmp_path, by
+):
+    name = tmp_path / "pid" if by == "file" else tmp_path.name
+    process, url = export(name)
+    assert samples(fetch(url)) == {("pasture_up", ()): [0]}
+    pids = set()
+    for _ in range(2):
+        server = serve("--pid", str(tmp_path / "pid"), workers=1)
+        server.wait_for(
+            lambda: samples(fetch(url)).get(("pasture_seal_sealed", ())) == [1], "figures"
+        )
+        assert process.stderr.readline() == f"{name} is process {server.process.pid}\n"
+        pids.add(server.process.pid)
+        assert server.stop() == 0
+        deadline = time.monotonic() + TIMEOUT_S
+        while samples(fetch(url)) != {("pasture_up", ()): [0]}:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert process.stderr.readline() == f"{name} is not running\n"
+    assert len(pids) == 2 and process.poll() is None
 
 
 @pytest.mark.once
@@ -553,7 +578,8 @@ def test_a_container_of_the_same_pod_needs_no_pid(serve):
     words = ["-m", "pasture", "metrics", "--port", str(port)]
     with subprocess.Popen([*enter, *words], stderr=subprocess.PIPE, text=True) as exporter:
         try:
-            assert exporter.stderr.readline().startswith("metrics of 1 at ")
+            assert exporter.stderr.readline() == "the pre-fork server is process 1\n"
+            assert exporter.stderr.readline().startswith("metrics of the pre-fork server at ")
             found = samples(fetch(f"http://127.0.0.1:{port}/metrics"))
         finally:
             exporter.kill()

@@ -1,7 +1,8 @@
-"""`pasture metrics PID`: the figures of a running server for Prometheus or OpenTelemetry.
+"""`pasture metrics [SERVER]`: the figures of a running server for Prometheus or OpenTelemetry.
 
-Owns arguments and messages; ends when the server does. Reads the server's processes and opens
-no file that the server names: it may run as root beside a server that is not trusted.
+Owns arguments and messages. Ends with the process that a pid names; by another name it stays over
+restarts. Reads the server's processes and opens no file that the server names: it may run as root
+beside a server that is not trusted.
 """
 
 from __future__ import annotations
@@ -13,13 +14,17 @@ import click
 
 from pasture.cli.numbers import PID, Number, Whole
 from pasture.errors import PortTaken, UsageError
+from pasture.metrics.named import Named
 from pasture.proc.sampler import sample_tree
 from pasture.proc.stat import start_time
 from pasture.proc.tree import is_running, only_master, require_memory_of, server_of
 
+Find = Callable[[], int | None]
+"""Gives the pid of the server's master; None while there is none."""
+
 
 @click.command("metrics")
-@click.argument("pid", type=PID, required=False)
+@click.argument("server", metavar="[PID|FILE|UNIT|NAME]", required=False)
 @click.option("-p", "--port", type=Whole(0, 65535), default=9464, show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -35,57 +40,72 @@ from pasture.proc.tree import is_running, only_master, require_memory_of, server
     metavar="SECONDS",
     help="Between two times that --otlp sends.",
 )
-def command(pid: int | None, port: int, host: str, otlp: str | None, interval: float) -> None:
+def command(server: str | None, port: int, host: str, otlp: str | None, interval: float) -> None:
     """Serve the figures of a server to Prometheus.
 
-    Ends when that server does.
-
-    PID is the master, the process that forks the workers, or a shell or supervisor above it.
-    Without PID, the one pre-fork server of this user is looked for, as in another container of its
-    pod. Servers run by pasture report collections, pauses, recycles and the seal too. See
-    docs/operate.md.
+    The server is the one whose pid is given, that of its master or of a shell or supervisor above
+    it: this ends when it does. Or the server that a pid FILE (with a slash in it), a UNIT of
+    systemd or a NAME, a part of its command, stands for: this stays while it is restarted. Without
+    any of them, the one pre-fork server of this user, as in another container of its pod. Servers
+    run by pasture report collections, pauses, recycles and the seal too. See docs/operate.md.
     """
-    if pid is None:
-        pid = only_master("metrics")
-    require_memory_of(pid)
-    pid = server_of(pid, "metrics")
-    sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
-    started = start_time(pid)
-
-    def wanted() -> bool:
-        return is_running(pid) and start_time(pid) == started
-
+    pid, find, wanted = _server(server)
+    if pid is not None:
+        sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
+    name = f"{find}" if isinstance(find, Named) else f"{pid}"
     if otlp is None:
-        _listen(pid, port, host, wanted)
+        _listen(name, find, port, host, wanted)
     else:
-        _send(pid, otlp, interval, wanted)
-    click.echo(f"process {pid} has ended", err=True)
+        _send(name, find, otlp, interval, wanted)
+    click.echo(f"process {name} has ended", err=True)
 
 
-def _send(pid: int, url: str, interval_s: float, wanted: Callable[[], bool]) -> None:
+def _server(named: str | None) -> tuple[int | None, Find, Callable[[], bool]]:
+    """The pid of a server now, how to find it, and whether it is worth to wait for it."""
+    if named is None or not named.isdecimal():
+        if named is None:
+            only_master("metrics")  # or an error that lists them
+        find = Named(named or "", lambda words: click.echo(f"{find} {words}", err=True))
+        return find(), find, lambda: True
+    given = int(PID.convert(named, None, None))  # type: ignore[arg-type]
+    require_memory_of(given)
+    pid = server_of(given, "metrics")
+    started = start_time(pid)
+    return pid, lambda: pid, lambda: is_running(pid) and start_time(pid) == started
+
+
+def _send(name: str, find: Find, url: str, interval_s: float, wanted: Callable[[], bool]) -> None:
     from pasture.metrics.otlp import Sender, send_until, shown
 
     def say(words: str) -> None:
-        click.echo(f"metrics of {pid} {words}", err=True)
+        click.echo(f"metrics of {name} {words}", err=True)
 
-    sender = Sender(url, pid)
+    sender = Sender(url, find)
     say(f"go to {shown(url)} every {interval_s:g} s")
     send_until(sender.send, interval_s, wanted, say)
 
 
-def _listen(pid: int, port: int, host: str, wanted: Callable[[], bool]) -> None:
+def _listen(name: str, find: Find, port: int, host: str, wanted: Callable[[], bool]) -> None:
     import asyncio
 
+    from pasture.metrics.exporter import (
+        ServerCollector,  # says what to install without the next one
+    )
     from pasture.metrics.listener import Listener, Reading
-    from pasture.metrics.middleware import registry_of  # says what to install without the next one
 
-    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # isort: skip
+    from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest  # isort: skip
 
-    registry = registry_of(pid)
-    listener = Listener(Reading(lambda: generate_latest(registry)), CONTENT_TYPE_LATEST)
+    collector, registry = ServerCollector(None), CollectorRegistry()
+    registry.register(collector)
+
+    def read() -> bytes:
+        collector.master_pid = find()
+        return generate_latest(registry)
+
+    listener = Listener(Reading(read), CONTENT_TYPE_LATEST)
 
     def ready(taken: int) -> None:
-        click.echo(f"metrics of {pid} at http://{host}:{taken}/metrics", err=True)
+        click.echo(f"metrics of {name} at http://{host}:{taken}/metrics", err=True)
 
     try:
         asyncio.run(listener.serve(host, port, ready, wanted))

@@ -36,6 +36,7 @@ except ImportError as error:
     ) from error
 
 _TRIES = 5
+_UP = "Whether the server was there"
 _PROCESS_GAUGES = (
     ("pss_bytes", "Proportional set size", "pss_bytes"),
     ("private_bytes", "Private memory (USS)", "private_bytes"),
@@ -44,12 +45,16 @@ _PROCESS_GAUGES = (
 
 
 class ServerCollector(Collector):
-    """Collects the figures of a master and its workers; `read` gives its scoreboard, if any."""
+    """Collects the figures of a master and its workers; `read` gives its scoreboard, if any.
+
+    Attributes:
+        master_pid: None while there is none.
+    """
 
     def __init__(
-        self, master_pid: int, read: Callable[[int], Snapshot | None] = read_scoreboard
+        self, master_pid: int | None, read: Callable[[int], Snapshot | None] = read_scoreboard
     ) -> None:
-        self._master_pid = master_pid
+        self.master_pid = master_pid
         self._read = read
         self._first_private: dict[int, int] = {}
 
@@ -59,10 +64,13 @@ class ServerCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Read everything once. What cannot be read is left out."""
-        snapshot = self._read(self._master_pid)
+        if self.master_pid is None:
+            yield GaugeMetricFamily("pasture_up", _UP, False)
+            return
+        snapshot = self._read(self.master_pid)
         entries = snapshot.entries if snapshot is not None else {}
-        sample = self._sample(entries)
-        yield GaugeMetricFamily("pasture_up", "Whether the server was there", sample is not None)
+        sample = self._sample(self.master_pid, entries)
+        yield GaugeMetricFamily("pasture_up", _UP, sample is not None)
         if sample is not None:
             yield from self._memory(sample, entries)
             yield from _faults(sample)
@@ -71,17 +79,12 @@ class ServerCollector(Collector):
             if snapshot.seal is not None:
                 yield from _seal(snapshot.seal)
 
-    def _sample(self, entries: dict[int, Entry]) -> Sample | None:
+    def _sample(self, master_pid: int, entries: dict[int, Entry]) -> Sample | None:
         """A reading during which no process ended; under constant recycling it may take some."""
         try:
-            return read_again(lambda: self._sample_tree(entries), _TRIES)
+            return read_again(lambda: _sample_tree(master_pid, entries), _TRIES)
         except PastureError:
             return None
-
-    def _sample_tree(self, entries: dict[int, Entry]) -> Sample | None:
-        pids = tree.workers_of(self._master_pid)
-        others = set(pids).difference(workers_among(pids, entries))
-        return sample_tree(self._master_pid, workers=pids, others=others)
 
     def _memory(self, sample: Sample, entries: dict[int, Entry]) -> Iterator[Metric]:
         yield GaugeMetricFamily("pasture_workers", "Workers of the master", len(sample.workers))
@@ -106,6 +109,12 @@ class ServerCollector(Collector):
             gauge.add_metric(("worker", str(pid)), max(0, now - first[pid]))
         self._first_private = first
         return gauge
+
+
+def _sample_tree(master_pid: int, entries: dict[int, Entry]) -> Sample | None:
+    pids = tree.workers_of(master_pid)
+    others = set(pids).difference(workers_among(pids, entries))
+    return sample_tree(master_pid, workers=pids, others=others)
 
 
 def _leaks(sample: Sample, entries: dict[int, Entry]) -> Metric:

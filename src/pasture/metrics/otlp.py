@@ -56,22 +56,27 @@ _LOOK_S = 1.0
 class Sender:
     """Sends the figures of a master and its workers whenever it is called."""
 
-    def __init__(self, url: str, master_pid: int) -> None:
+    def __init__(self, url: str, find: Callable[[], int | None]) -> None:
         """Make a sender; nothing is sent yet.
 
         Args:
             url: of the collector; `/v1/metrics` is added where it has no path.
+            find: gives the pid of the master, None while there is none.
 
         Raises:
             UsageError: it is no URL of HTTP.
         """
         self._exporter = OTLPMetricExporter(endpoint=endpoint(url), timeout=_TIMEOUT_S)
-        self._collector = ServerCollector(master_pid)
-        self._resource = Resource.create({"process.pid": master_pid})
-        self._started_ns = _started_ns(master_pid)
+        self._find, self._collector = find, ServerCollector(None)
+        self._resource, self._started_ns = Resource.create(), time.time_ns()
 
     def send(self) -> bool:
         """Read everything once and send it; whether the collector took it."""
+        pid = self._find()
+        if pid is not None and pid != self._collector.master_pid:
+            self._resource = Resource.create({"process.pid": pid})
+            self._started_ns = _started_ns(pid)
+        self._collector.master_pid = pid
         families = self._collector.collect()
         data = metrics_data(families, self._resource, self._started_ns, time.time_ns())
         return bool(self._exporter.export(data) is MetricExportResult.SUCCESS)
