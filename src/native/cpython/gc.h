@@ -109,13 +109,13 @@ cpy_gc_move_to_start(PyGC_Head *node, PyGC_Head *to)
     cpy_gc_link(to, node);
 }
 
-/* The same, to the end of `to`. */
+/* The same, to before `place`, an object of a list; or the list itself: to its end. */
 static inline void
-cpy_gc_move_to_end(PyGC_Head *node, PyGC_Head *to)
+cpy_gc_move_before(PyGC_Head *node, PyGC_Head *place)
 {
     cpy_gc_link(cpy_gc_prev(node), cpy_gc_next(node));
-    cpy_gc_link(cpy_gc_prev(to), node);
-    cpy_gc_link(node, to);
+    cpy_gc_link(cpy_gc_prev(place), node);
+    cpy_gc_link(node, place);
 }
 
 /* Call `visit` with each object behind `node` in a list, in order. Stops at its first result that is
@@ -157,18 +157,29 @@ cpy_gc_visit_all(visitproc visit, void *arg)
     return result ? result : cpy_gc_visit_unfrozen(visit, arg);
 }
 
-/* The same, from the last one to the first. */
+/* Call `forwards` with the objects of the first half of a list, in order, and `backwards` with those of
+   the other half, from the last one on. They alternate, so that each waits for memory while the other
+   does: half the time where neighbours in the list are none in memory. Both may move the object into
+   another list. Stops at the first result that is not 0 and returns that. */
 static inline int
-cpy_gc_visit_all_backwards(visitproc visit, void *arg)
+cpy_gc_list_visit_from_both_ends(PyGC_Head *list, visitproc forwards, visitproc backwards,
+                                 void *arg)
 {
-    struct _gc_runtime_state *state = cpy_gc_state();
-    for (int i = CPY_GENERATIONS - 1; i >= -1; i--) {
-        PyGC_Head *list = i < 0 ? cpy_gc_permanent(state) : cpy_gc_generation(state, i);
-        for (PyGC_Head *gc = cpy_gc_prev(list); gc != list; gc = cpy_gc_prev(gc)) {
-            Py_VISIT(cpy_gc_object(gc));
+    PyGC_Head *first = cpy_gc_next(list), *last = cpy_gc_prev(list);
+    int result = 0;
+    for (bool is_last = first == list; !is_last && !result;) {
+        PyGC_Head *after = cpy_gc_next(first), *before = cpy_gc_prev(last);
+        __builtin_prefetch(after);
+        __builtin_prefetch(before);
+        is_last = first == last || after == last;
+        result = forwards(cpy_gc_object(first), arg);
+        if (!result && first != last) {
+            result = backwards(cpy_gc_object(last), arg);
         }
+        first = after;
+        last = before;
     }
-    return 0;
+    return result;
 }
 
 /* Number of objects in a list, or `limit` if there are as many or more. */

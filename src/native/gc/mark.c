@@ -14,22 +14,17 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "../check/verify.h"
+#include "fetch.h"
 
 #include <errno.h>
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-#define QUEUE_LENGTH 16u /* objects being fetched; a power of two */
 #define RANGE_MIN_REFERENCES 64
 #define WAITING_MIN_SHARE_BYTES 1024u
 
 /* Which objects a walk marks. */
 typedef enum { EVERYTHING, AMONG_NOTED } extent;
-
-typedef struct {
-    PyObject *objects[QUEUE_LENGTH]; /* NULL: free */
-    unsigned int next;
-} fetch_queue;
 
 typedef struct {
     fetch_queue objects;
@@ -281,16 +276,6 @@ take(mark_walk *walk, extent extent)
     return take_waiting(walk, extent);
 }
 
-/* Put an object, or nothing, into the queue and get the one that was put in longest ago. */
-ALWAYS_INLINE PyObject *
-exchange(fetch_queue *queue, PyObject *op)
-{
-    PyObject *fetched = queue->objects[queue->next];
-    queue->objects[queue->next] = op;
-    queue->next = (queue->next + 1) % QUEUE_LENGTH;
-    return fetched;
-}
-
 /* One step: an object enters the first queue, one passes to the second, one leaves it.
    Returns whether there was any. */
 ALWAYS_INLINE bool
@@ -301,7 +286,7 @@ step(mark_walk *walk, fetch_queues *queues, extent extent)
         __builtin_prefetch(cpy_gc_head(taken));
         __builtin_prefetch(taken + 1);
     }
-    PyObject *fetched = exchange(&queues->objects, taken);
+    PyObject *fetched = fetch_exchange(&queues->objects, taken);
     PyObject *delayed = NULL;
     if (fetched != NULL && is_listed(walk, fetched, extent)) {
         walk->listed++;
@@ -315,7 +300,7 @@ step(mark_walk *walk, fetch_queues *queues, extent extent)
             delayed = fetched;
         }
     }
-    PyObject *arrived = exchange(&queues->storage, delayed);
+    PyObject *arrived = fetch_exchange(&queues->storage, delayed);
     if (arrived != NULL) {
         scan(walk, arrived, extent);
     }
@@ -327,7 +312,7 @@ ALWAYS_INLINE int
 run(mark_walk *walk, extent extent)
 {
     fetch_queues queues = {0};
-    for (unsigned int idle = 0; idle < 2 * QUEUE_LENGTH && !walk->failed; idle++) {
+    for (unsigned int idle = 0; idle < 2 * FETCH_LENGTH && !walk->failed; idle++) {
         if (step(walk, &queues, extent)) {
             idle = 0;
         }

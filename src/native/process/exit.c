@@ -201,7 +201,7 @@ exit_note_frozen_files(void)
         return -1;
     }
     cpy_gc_move_to_start(cpy_gc_head(frozen.begin), list);
-    cpy_gc_move_to_end(cpy_gc_head(frozen.files), list);
+    cpy_gc_move_before(cpy_gc_head(frozen.files), list);
     frozen.known = true;
     return 0;
 }

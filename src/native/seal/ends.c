@@ -15,8 +15,10 @@
 #ifndef CPY_UNSUPPORTED
 #if CPY_HAS_IMMORTALITY
 
+#include "../gc/fetch.h"
 #include "../gc/mark_bits.h"
 #include "../process/scratch.h"
+#include "order.h"
 #include "referents.h"
 #include "type_ends.h"
 #include "types.h"
@@ -54,6 +56,7 @@ static struct {
     scratch_stack owners;                  /* that are kept */
     bool has_too_many;                     /* owners: not all are kept */
     bool has_buffers;                      /* an object that counts them was met */
+    fetch_queue referents;                 /* that will be met */
 } ends;
 
 /* A field of a type without tp_traverse: the base of numpy's arrays. Holds a reference to the type. */
@@ -223,6 +226,26 @@ meet(PyObject *op, void *Py_UNUSED(arg))
     return scratch_stack_push(&ends.unlisted, op);
 }
 
+/* The same, once its memory has arrived. */
+static int
+meet_soon(PyObject *op, void *Py_UNUSED(arg))
+{
+    __builtin_prefetch(op);
+    PyObject *arrived = fetch_exchange(&ends.referents, op);
+    return arrived != NULL ? meet(arrived, NULL) : 0;
+}
+
+static int
+meet_those_on_the_way(void)
+{
+    int err = 0;
+    for (unsigned int i = 0; i < FETCH_LENGTH && !err; i++) {
+        PyObject *arrived = fetch_exchange(&ends.referents, NULL);
+        err = arrived != NULL ? meet(arrived, NULL) : 0;
+    }
+    return err;
+}
+
 /* The first look at what is in no list. */
 static int
 meet_unlisted_referents(PyObject *op)
@@ -235,7 +258,7 @@ meet_unlisted_referents(PyObject *op)
             return err;
         }
     }
-    return referents_visit(op, meet, NULL);
+    return referents_visit(op, meet_soon, NULL);
 }
 
 static int
@@ -248,13 +271,13 @@ meet_referents(PyObject *op, void *arg)
         err = dict != NULL ? note(dict) : 0;
         Py_XDECREF(dict);
     }
-    return err ? err : referents_visit(op, meet, arg);
+    return err ? err : referents_visit(op, meet_soon, arg);
 }
 
 static int
 meet_of_type(PyTypeObject *type, void *arg)
 {
-    return referents_visit((PyObject *)type, meet, arg);
+    return referents_visit((PyObject *)type, meet_soon, arg);
 }
 
 /* `unlisted` grows on the way. */
@@ -263,9 +286,13 @@ meet_all(PyObject *types)
 {
     cpy_roots_visit(NULL, meet, NULL); /* a bit that could not be set: left mortal */
     int err = types_each(types, meet_of_type, NULL);
-    err = err ? err : cpy_gc_visit_all(meet_referents, NULL);
+    err = err ? err : order_visit(meet_referents, NULL);
+    err = err ? err : meet_those_on_the_way();
     for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
         err = meet_unlisted_referents(ends.unlisted.items[i]);
+        if (!err && i + 1 == ends.unlisted.count) {
+            err = meet_those_on_the_way();
+        }
     }
     return err;
 }
@@ -398,13 +425,13 @@ keep_owners_forwards(void)
     for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
         err = keep_if_owner(ends.unlisted.items[i], NULL);
     }
-    return err ? err : cpy_gc_visit_all(keep_if_owner, NULL);
+    return err ? err : order_visit_mortal(keep_if_owner, NULL);
 }
 
 static int
 keep_owners_backwards(void)
 {
-    int err = cpy_gc_visit_all_backwards(keep_if_owner, NULL);
+    int err = order_visit_mortal_backwards(keep_if_owner, NULL);
     for (size_t i = ends.unlisted.count; !err && i > 0; i--) {
         err = keep_if_owner(ends.unlisted.items[i - 1], NULL);
     }
@@ -418,15 +445,15 @@ are_too_many(size_t owners, size_t with_ends)
            && owners > OWNERS_FOR_EACH * with_ends;
 }
 
-/* Until a look in each direction has found none, or there were enough. */
+/* Until a look has found none, or there were enough. */
 static int
 keep_all_owners(size_t with_ends)
 {
     int err = 0;
-    for (int looks = 0, idle = 0; !err && idle < 2 && looks < OWNER_LOOKS_MAX; looks++) {
-        size_t before = ends.found;
+    size_t before = ends.found + 1;
+    for (int looks = 0; !err && ends.found != before && looks < OWNER_LOOKS_MAX; looks++) {
+        before = ends.found;
         err = looks % 2 ? keep_owners_forwards() : keep_owners_backwards();
-        idle = ends.found == before ? idle + 1 : 0;
         if (are_too_many(ends.owners.count, with_ends)) {
             ends.has_too_many = true;
             break;
@@ -461,7 +488,7 @@ keep_level(int level)
     for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
         err = find_owner_of_level(ends.unlisted.items[i], &level);
     }
-    err = err ? err : cpy_gc_visit_all(find_owner_of_level, &level);
+    err = err ? err : order_visit_mortal(find_owner_of_level, &level);
     for (size_t i = known; !err && i < ends.owners.count; i++) {
         err = keep(ends.owners.items[i]);
     }
@@ -526,12 +553,12 @@ keep_all(void)
     for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
         err = keep_if_it_has_end(ends.unlisted.items[i], NULL);
     }
-    err = err ? err : cpy_gc_visit_all(keep_if_it_has_end, NULL);
+    err = err ? err : order_visit_mortal(keep_if_it_has_end, NULL);
     if (!err && (ends.found || ends.has_buffers)) {
         err = keep_owners();
     }
     cpy_roots_visit(NULL, keep_if_it_goes, NULL);
-    return err ? err : cpy_gc_visit_all(keep_watchers, NULL);
+    return err || !ends.found ? err : order_visit_mortal(keep_watchers, NULL);
 }
 
 bool
@@ -569,6 +596,7 @@ ends_find(PyObject *types)
     ends.met = ends.found = 0;
     ends.has_buffers = ends.has_too_many = false;
     ends.last = (type_end){0};
+    ends.referents = (fetch_queue){0};
     int err = mark_bits_init(&ends.bits);
     if (err) {
         return err;

@@ -96,19 +96,61 @@ forget_code(PyCodeObject *code, void *Py_UNUSED(arg))
     return 0;
 }
 
+/* All functions there are, borrowed: those of the first half of a list, and those of the other one from
+   its end on. */
+typedef struct {
+    scratch_stack first, last;
+} functions;
+
 static int
-visit_function(PyObject *op, void *pass)
+push_function(PyObject *op, void *all)
 {
-    return PyFunction_Check(op) ? each_nested(pass, code_of(op)) : 0;
+    return PyFunction_Check(op) ? scratch_stack_push(&((functions *)all)->first, op) : 0;
+}
+
+static int
+push_function_from_end(PyObject *op, void *all)
+{
+    return PyFunction_Check(op) ? scratch_stack_push(&((functions *)all)->last, op) : 0;
+}
+
+/* Those of all lists, in their order. Returns 0 or errno. */
+static int
+find_functions(functions *all)
+{
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    int err = 0;
+    for (int i = -1; i < CPY_GENERATIONS && !err; i++) {
+        PyGC_Head *list = i < 0 ? cpy_gc_permanent(gc) : cpy_gc_generation(gc, i);
+        err = cpy_gc_list_visit_from_both_ends(list, push_function, push_function_from_end, all);
+        while (!err && all->last.count) {
+            err = scratch_stack_push(&all->first, scratch_stack_pop(&all->last));
+        }
+    }
+    scratch_stack_release(&all->last);
+    return err;
 }
 
 /* Apply the action to all code of functions. Returns as each_nested(). */
 static int
-each_code(code_action action, void *arg)
+each_code_of(const functions *all, code_action action, void *arg)
 {
     code_pass pass = {.action = action, .arg = arg};
-    int result = cpy_gc_visit_all(visit_function, &pass);
+    int result = 0;
+    for (size_t i = 0; i < all->first.count && !result; i++) {
+        result = each_nested(&pass, code_of(all->first.items[i]));
+    }
     end_pass(&pass);
+    return result;
+}
+
+static int
+each_code(code_action action, void *arg)
+{
+    functions all = {0};
+    int result = find_functions(&all);
+    result = result ? result : each_code_of(&all, action, arg);
+    scratch_stack_release(&all.first);
     return result;
 }
 
@@ -195,7 +237,7 @@ hotcode_choose(const void *const *addresses, size_t count)
 }
 
 typedef struct {
-    scratch_stack functions; /* all there are, borrowed */
+    functions functions;
     scratch_stack codes;     /* theirs, and all that is nested in it, borrowed */
     scratch_stack originals; /* hot code, each with a reference */
     char *memory;            /* of the copies */
@@ -218,12 +260,6 @@ note_code(PyCodeObject *code, void *arg)
         all->bytes += copy_bytes(code);
     }
     return err;
-}
-
-static int
-note_function(PyObject *op, void *all)
-{
-    return PyFunction_Check(op) ? scratch_stack_push(&((gathering *)all)->functions, op) : 0;
 }
 
 static int
@@ -304,8 +340,8 @@ redirect(const gathering *all, PyObject **place)
 static void
 redirect_all(const gathering *all)
 {
-    for (size_t i = 0; i < all->functions.count; i++) {
-        redirect(all, &((PyFunctionObject *)all->functions.items[i])->func_code);
+    for (size_t i = 0; i < all->functions.first.count; i++) {
+        redirect(all, &((PyFunctionObject *)all->functions.first.items[i])->func_code);
     }
     for (size_t i = 0; i < all->codes.count; i++) {
         PyObject *constants = ((PyCodeObject *)all->codes.items[i])->co_consts;
@@ -326,7 +362,7 @@ forget_originals(gathering *all)
         Py_DECREF((PyObject *)scratch_stack_pop(&all->originals));
     }
     scratch_stack_release(&all->originals);
-    scratch_stack_release(&all->functions);
+    scratch_stack_release(&all->functions.first);
     scratch_stack_release(&all->codes);
 }
 
@@ -350,8 +386,8 @@ map_memory(gathering *all)
 static int
 gather(gathering *all)
 {
-    int err = cpy_gc_visit_all(note_function, all);
-    err = err ? err : each_code(note_code, all);
+    int err = find_functions(&all->functions);
+    err = err ? err : each_code_of(&all->functions, note_code, all);
     if (err || all->originals.count == 0) {
         return err;
     }

@@ -18,10 +18,12 @@
 #if CPY_HAS_IMMORTALITY
 
 #include "../check/verify.h"
+#include "../gc/fetch.h"
 #include "../gc/refcounts.h"
 #include "../process/scratch.h"
 #include "containers.h"
 #include "ends.h"
+#include "order.h"
 #include "referents.h"
 #include "specialize.h"
 #include "types.h"
@@ -39,6 +41,7 @@ static bool has_walked; /* and its mortal objects were not unfrozen since */
 
 typedef struct {
     immortal_counts *counts;
+    fetch_queue referents; /* still to be visited */
     scratch_stack pending; /* immortal, not listed, referents still to be visited */
     scratch_stack codes;   /* code objects whose instructions are to be settled */
     Py_ssize_t keys_count; /* of an immortal key table; 0: there is none */
@@ -112,7 +115,7 @@ make_immortal(immortal_walk *walk, PyObject *op)
 
 /* Listed objects have their own turn, and so have those that stay mortal. */
 static int
-visit_referent(PyObject *op, void *arg)
+visit_arrived(PyObject *op, void *arg)
 {
     if (cpy_is_immortal(op) || cpy_gc_listed(op) || ends_matters(op)
         || (cpy_may_be_filled(op) && ends_is_being_filled(op))) {
@@ -126,17 +129,40 @@ visit_referent(PyObject *op, void *arg)
     return err;
 }
 
-/* Follow what was made immortal, until nothing new comes. */
+static int
+visit_referent(PyObject *op, void *arg)
+{
+    __builtin_prefetch(op, 1);
+    __builtin_prefetch(op + 3, 1);
+    PyObject *arrived = fetch_exchange(&((immortal_walk *)arg)->referents, op);
+    return arrived != NULL ? visit_arrived(arrived, arg) : 0;
+}
+
+/* Follow what was made immortal, until nothing is left but what is on its way. */
 static int
 visit_pending(immortal_walk *walk)
 {
-    while (walk->pending.count) {
-        int err = referents_visit(scratch_stack_pop(&walk->pending), visit_referent, walk);
-        if (err) {
-            return err;
+    int err = 0;
+    while (walk->pending.count && !err) {
+        err = referents_visit(scratch_stack_pop(&walk->pending), visit_referent, walk);
+    }
+    return err;
+}
+
+/* Until nothing new comes. */
+static int
+visit_rest(immortal_walk *walk)
+{
+    int err = visit_pending(walk);
+    for (unsigned int idle = 0; idle < FETCH_LENGTH && !err; idle++) {
+        PyObject *arrived = fetch_exchange(&walk->referents, NULL);
+        if (arrived != NULL) {
+            err = visit_arrived(arrived, walk);
+            err = err ? err : visit_pending(walk);
+            idle = 0;
         }
     }
-    return 0;
+    return err;
 }
 
 static int
@@ -178,7 +204,7 @@ visit_item(PyObject *item, void *arg)
         return 0;
     }
     int err = visit_referent(item, arg);
-    return err ? err : visit_pending(arg);
+    return err ? err : visit_rest(arg);
 }
 
 /* Items may be containers, which come to the end of the stack. */
@@ -244,7 +270,11 @@ immortal_make_heap(immortal_counts *counts)
         Py_XDECREF(types);
         return -1;
     }
-    int err = ends_find(types);
+    PyObject_GC_UnTrack(types); /* scaffolding, which goes before the walk ends */
+    int err = order_take();
+    if (!err && (err = ends_find(types)) != 0) {
+        order_release();
+    }
     if (err) {
         Py_DECREF(types);
         PyErr_NoMemory();
@@ -252,9 +282,9 @@ immortal_make_heap(immortal_counts *counts)
     }
     counts->owners_left_out = ends_owners_are_left_out();
     err = types_each(types, visit_type_referents, &walk);
-    Py_DECREF(types); /* before its own turn: it is scaffolding */
+    Py_DECREF(types);
     if (!err) {
-        err = cpy_gc_visit_all(visit_listed, &walk);
+        err = order_visit(visit_listed, &walk);
     }
     if (!err) {
         err = ends_visit_unlisted(visit_mortal_unlisted, &walk);
@@ -263,8 +293,9 @@ immortal_make_heap(immortal_counts *counts)
         err = cpy_running_code_visit(visit_referent, &walk);
     }
     if (!err) {
-        err = visit_pending(&walk);
+        err = visit_rest(&walk);
     }
+    order_release(); /* Python code may free objects */
     if (!err) {
         verify_heap_is_immortal(leaves_mortal); /* Python code may make mortal objects */
         ends_release();                         /* that code may seal, too */
@@ -299,6 +330,26 @@ immortal_forget(void)
     has_walked = false;
 }
 
+/* To the end of the oldest generation, in their order. `place`: before which. */
+static int
+unfreeze_mortal(PyObject *op, void *place)
+{
+    if (!cpy_is_immortal(op)) {
+        cpy_gc_move_before(cpy_gc_head(op), *(PyGC_Head **)place);
+    }
+    return 0;
+}
+
+static int
+unfreeze_mortal_backwards(PyObject *op, void *place)
+{
+    if (!cpy_is_immortal(op)) {
+        cpy_gc_move_before(cpy_gc_head(op), *(PyGC_Head **)place);
+        *(PyGC_Head **)place = cpy_gc_head(op);
+    }
+    return 0;
+}
+
 void
 immortal_unfreeze_mortal(void)
 {
@@ -307,14 +358,9 @@ immortal_unfreeze_mortal(void)
     }
     has_walked = false;
     struct _gc_runtime_state *state = cpy_gc_state();
-    PyGC_Head *frozen = cpy_gc_permanent(state);
-    PyGC_Head *oldest = cpy_gc_generation(state, CPY_GENERATIONS - 1);
-    for (PyGC_Head *gc = cpy_gc_next(frozen), *next; gc != frozen; gc = next) {
-        next = cpy_gc_next(gc);
-        if (!cpy_is_immortal(cpy_gc_object(gc))) {
-            cpy_gc_move_to_end(gc, oldest);
-        }
-    }
+    PyGC_Head *place = cpy_gc_generation(state, CPY_GENERATIONS - 1);
+    (void)cpy_gc_list_visit_from_both_ends(cpy_gc_permanent(state), unfreeze_mortal,
+                                           unfreeze_mortal_backwards, &place);
 }
 
 #else

@@ -15,6 +15,17 @@ static int
 visit_dict_items(PyObject *dict, visitproc visit, void *arg)
 {
     PyObject *key, *value;
+    PyDictKeysObject *keys = ((PyDictObject *)dict)->ma_keys;
+    if (((PyDictObject *)dict)->ma_values == NULL && DK_IS_UNICODE(keys)) {
+        PyDictUnicodeEntry *entry = DK_UNICODE_ENTRIES(keys), *end = entry + keys->dk_nentries;
+        for (; entry < end; entry++) {
+            if (entry->me_value != NULL) {
+                Py_VISIT(entry->me_key);
+                Py_VISIT(entry->me_value);
+            }
+        }
+        return 0;
+    }
     Py_ssize_t pos = 0;
     while (PyDict_Next(dict, &pos, &key, &value)) {
         Py_VISIT(key);

@@ -1,0 +1,199 @@
+/* A bit for each object, set in one pass over the lists: marked, and noted where it is mortal. What was
+ * sealed before is looked at as little as may be.
+ *
+ * The bits say early which objects come next, so that their memory is asked for ahead: first the object,
+ * then, from there, the storage of a list or a dictionary.
+ */
+#include "order.h"
+
+#if !defined(CPY_UNSUPPORTED) && CPY_HAS_IMMORTALITY
+
+#include "../gc/fetch.h"
+#include "../gc/mark_bits.h"
+#include "../process/scratch.h"
+
+#include <errno.h>
+
+static struct {
+    mark_bits bits;
+    scratch_stack unaligned; /* in a program's static memory */
+    scratch_stack leaves;    /* of the bits, by their addresses */
+} order;
+
+typedef struct {
+    visitproc visit;
+    void *arg;
+    fetch_queue objects;
+    fetch_queue storage; /* their objects have arrived, what these point to has not */
+} order_pass;
+
+static int
+add(PyObject *op, void *Py_UNUSED(arg))
+{
+    if (!mark_bits_is_aligned(op)) {
+        return scratch_stack_push(&order.unaligned, op);
+    }
+    mark_bits_leaf *leaf = mark_bits_leaf_for(&order.bits, op);
+    if (leaf == NULL) {
+        return ENOMEM;
+    }
+    size_t index = mark_bits_word_index(op);
+    uint64_t bit = mark_bits_mask(op);
+    leaf->marked[index] |= bit;
+    leaf->noted[index] |= cpy_is_immortal(op) ? 0 : bit;
+    mark_bits_touch(leaf, index);
+    return 0;
+}
+
+int
+order_take(void)
+{
+    int err = mark_bits_init(&order.bits);
+    if (err) {
+        return err;
+    }
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    for (int i = -1; i < CPY_GENERATIONS && !err; i++) {
+        PyGC_Head *list = i < 0 ? cpy_gc_permanent(gc) : cpy_gc_generation(gc, i);
+        err = cpy_gc_list_visit_from_both_ends(list, add, add, NULL);
+    }
+    for (mark_bits_leaf *leaf = order.bits.first; !err && leaf != NULL; leaf = leaf->next) {
+        err = scratch_stack_push(&order.leaves, leaf);
+    }
+    if (err) {
+        order_release();
+    }
+    return err;
+}
+
+void
+order_release(void)
+{
+    if (order.bits.tables != NULL) {
+        mark_bits_release(&order.bits);
+    }
+    scratch_stack_release(&order.unaligned);
+    scratch_stack_release(&order.leaves);
+}
+
+/* Ask for an object, or for nothing, and visit the one that has arrived. */
+static inline int
+pass_on(order_pass *pass, PyObject *op)
+{
+    if (op != NULL) {
+        __builtin_prefetch(op, 1);
+        __builtin_prefetch(op + 3, 1);
+    }
+    PyObject *fetched = fetch_exchange(&pass->objects, op);
+    if (fetched != NULL) {
+        const char *storage = cpy_storage(fetched);
+        if (storage != NULL) {
+            __builtin_prefetch(storage);
+            __builtin_prefetch(storage + 64);
+            __builtin_prefetch(storage + 128);
+        }
+    }
+    PyObject *arrived = fetch_exchange(&pass->storage, fetched);
+    return arrived != NULL ? pass->visit(arrived, pass->arg) : 0;
+}
+
+static int
+finish(order_pass *pass)
+{
+    int result = 0;
+    for (unsigned int i = 0; i < 2 * FETCH_LENGTH && !result; i++) {
+        result = pass_on(pass, NULL);
+    }
+    return result;
+}
+
+static int
+visit_word(order_pass *pass, const mark_bits_leaf *leaf, const uint64_t *bits, size_t index)
+{
+    int result = 0;
+    for (uint64_t left = bits[index]; left && !result; left &= left - 1) {
+        unsigned int bit = (unsigned int)__builtin_ctzll(left);
+        result = pass_on(pass, mark_bits_object_at(leaf, index, bit));
+    }
+    return result;
+}
+
+/* The end of the last chunk at or before `end` that has a bit, or `end` within a chunk; 0: none. */
+static size_t
+skip_untouched_backwards(const mark_bits_leaf *leaf, size_t end)
+{
+    while (end > 0 && end % MARK_BITS_CHUNK_WORDS == 0
+           && !leaf->touched[end / MARK_BITS_CHUNK_WORDS - 1]) {
+        end -= MARK_BITS_CHUNK_WORDS;
+    }
+    return end;
+}
+
+static int
+visit_word_backwards(order_pass *pass, const mark_bits_leaf *leaf, const uint64_t *bits,
+                     size_t index)
+{
+    int result = 0;
+    for (uint64_t left = bits[index]; left && !result;) {
+        unsigned int bit = 63u - (unsigned int)__builtin_clzll(left);
+        left &= ~((uint64_t)1 << bit);
+        result = pass_on(pass, mark_bits_object_at(leaf, index, bit));
+    }
+    return result;
+}
+
+static int
+visit_unaligned(visitproc visit, void *arg)
+{
+    int result = 0;
+    for (size_t i = 0; i < order.unaligned.count && !result; i++) {
+        result = visit(order.unaligned.items[i], arg);
+    }
+    return result;
+}
+
+static int
+visit_among(bool mortal, visitproc visit, void *arg)
+{
+    order_pass pass = {.visit = visit, .arg = arg};
+    int result = visit_unaligned(visit, arg);
+    for (size_t i = 0; i < order.leaves.count && !result; i++) {
+        const mark_bits_leaf *leaf = order.leaves.items[i];
+        const uint64_t *bits = mortal ? leaf->noted : leaf->marked;
+        size_t at = 0;
+        while (!result && (at = mark_bits_skip_untouched(leaf, at)) < MARK_BITS_LEAF_WORDS) {
+            result = visit_word(&pass, leaf, bits, at++);
+        }
+    }
+    return result ? result : finish(&pass);
+}
+
+int
+order_visit(visitproc visit, void *arg)
+{
+    return visit_among(false, visit, arg);
+}
+
+int
+order_visit_mortal(visitproc visit, void *arg)
+{
+    return visit_among(true, visit, arg);
+}
+
+int
+order_visit_mortal_backwards(visitproc visit, void *arg)
+{
+    order_pass pass = {.visit = visit, .arg = arg};
+    int result = 0;
+    for (size_t i = order.leaves.count; i > 0 && !result; i--) {
+        const mark_bits_leaf *leaf = order.leaves.items[i - 1];
+        size_t at = MARK_BITS_LEAF_WORDS;
+        while (!result && (at = skip_untouched_backwards(leaf, at)) > 0) {
+            result = visit_word_backwards(&pass, leaf, leaf->noted, --at);
+        }
+    }
+    result = result ? result : finish(&pass);
+    return result ? result : visit_unaligned(visit, arg);
+}
+
+#endif

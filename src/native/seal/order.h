@@ -1,0 +1,28 @@
+/* All objects of the collector's lists, in the order of their addresses.
+ *
+ * A collection that frees anything leaves the lists in any order, and a walk over them then waits for
+ * memory at each object. The seal goes over all of them several times, so it first makes an order of its
+ * own. The lists stay as they are: the parent's finalizers are called in their order.
+ */
+#ifndef PASTURE_ORDER_H
+#define PASTURE_ORDER_H
+
+#include "../cpython/cpython.h"
+
+#if !defined(CPY_UNSUPPORTED) && CPY_HAS_IMMORTALITY
+
+/* Until order_release() no listed object may be freed. One that is listed later is not visited.
+   Returns 0 or errno; on failure there is nothing to release. */
+int order_take(void);
+void order_release(void);
+
+/* Call `visit` with each of the objects. Stops at its first result that is not 0 and returns that. */
+int order_visit(visitproc visit, void *arg);
+
+/* The same with those that were mortal when the order was taken; also from the highest address to the
+   lowest. */
+int order_visit_mortal(visitproc visit, void *arg);
+int order_visit_mortal_backwards(visitproc visit, void *arg);
+
+#endif
+#endif
