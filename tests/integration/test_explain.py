@@ -19,7 +19,7 @@ from pasture.errors import ProcessEnded, UsageError
 from pasture.explain.causes import Cause
 from pasture.explain.document import as_document, from_json
 from pasture.explain.explain import explain
-from pasture.explain.sources import find_pair
+from pasture.explain.pair import find_pair
 from pasture.explain.table import held
 from pasture.proc.smaps import read_memory
 from pasture.trust.untrusted_text import to_json

@@ -14,7 +14,7 @@ import click
 from pasture.cli.numbers import Number
 from pasture.display.atomic import write_json
 from pasture.display.json_option import json_option
-from pasture.display.terminal import Terminal, output_terminal
+from pasture.display.terminal import Terminal, error_terminal, output_terminal
 from pasture.display.units import megabytes
 from pasture.doctor import checks
 from pasture.doctor.boot import boot
@@ -49,14 +49,15 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     if there is an obstacle. See docs/diagnose.md.
     """
     is_running = not target or (len(target) == 1 and target[0].isdecimal())
-    if not is_running:
-        evidence = boot(target, wait_s)
-    elif target:
-        evidence = gather(tree.server_of(int(target[0]), "doctor"))
-    else:
-        evidence = gather(tree.only_master("doctor"))
-    findings = checks.diagnose(evidence)
-    built = built_alone(evidence) if is_running else []
+    with error_terminal().status("looking at it" if is_running else "waiting for its workers"):
+        if not is_running:
+            evidence = boot(target, wait_s)
+        elif target:
+            evidence = gather(tree.server_of(int(target[0]), "doctor"))
+        else:
+            evidence = gather(tree.only_master("doctor"))
+        findings = checks.diagnose(evidence)
+        built = built_alone(evidence) if is_running else []
     if json_file is not None:
         document = as_document(evidence.master_pid, findings)
         document["built"] = [{"entry": one.entry, "bytes": one.bytes} for one in built]

@@ -16,10 +16,12 @@ from pasture.cli.numbers import PID, Number
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.json_option import json_option
-from pasture.display.pages import require_html
+from pasture.display.pages import missing_packages
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import MissingExtra, UsageError
+from pasture.explain.pair import find_pair
 from pasture.launch.session import pausing, stop_on_signals
+from pasture.proc.tree import only_master, server_of
 from pasture.trust.foreign_files import read_foreign
 
 if TYPE_CHECKING:
@@ -75,23 +77,23 @@ def command(
     then the worker with the most private memory is taken. Without PID, the one pre-fork server of
     this user is looked for. No process is stopped. See docs/explain.md.
     """
-    _require_numpy()
+    for path in filter(None, (json_file, html_file)):
+        require_writable(path)
+    pair = None
+    if recorded is None:
+        pair = find_pair(only_master("explain") if pid is None else server_of(pid, "explain"))
+    elif pid is not None or record_s:
+        raise UsageError("--open shows a file", hint="leave PID and --record away")
+    _require_packages(html=html_file is not None)
     from pasture.explain.document import as_document
     from pasture.explain.html import render_html
     from pasture.explain.table import print_explanation
-    from pasture.proc.tree import only_master, server_of
 
-    if html_file is not None:
-        require_html("explain")
-    for path in filter(None, (json_file, html_file)):
-        require_writable(path)
     if recorded is not None:
-        if pid is not None or record_s:
-            raise UsageError("--open shows a file", hint="leave PID and --record away")
         found = _read(recorded)
     else:
-        chosen = only_master("explain") if pid is None else server_of(pid, "explain")
-        found = _explain(chosen, snapshot, record_s)
+        assert pair is not None
+        found = _explain(*pair, snapshot, record_s)
     if json_file is not None:
         write_json(json_file, as_document(found))
     if html_file is not None:
@@ -99,14 +101,13 @@ def command(
     print_explanation(found, output_terminal(json_file))
 
 
-def _explain(pid: int, snapshot: Path | None, record_s: float) -> Explanation:
+def _explain(
+    parent: int | None, worker: int | None, snapshot: Path | None, record_s: float
+) -> Explanation:
     from pasture.explain.explain import explain
-    from pasture.explain.sources import find_pair
 
-    parent, worker = find_pair(pid)
-    with error_terminal().status(f"recording for {record_s:g} s") as status:
-        if not record_s:
-            status.stop()
+    words = f"recording for {record_s:g} s" if record_s else "comparing memory"
+    with error_terminal().status(words):
         return explain(parent, worker, snapshot, record_s=record_s)
 
 
@@ -122,13 +123,18 @@ def _read(path: Path) -> Explanation:
         ) from None
 
 
-def _require_numpy() -> None:
-    """Have numpy, which is installed apart where the application's environment lacks it."""
-    if find_spec("numpy") is not None:
+def _require_packages(*, html: bool) -> None:
+    """Have numpy, and for a page jinja2 and plotly: installed apart where they are missing."""
+    missing = ["numpy"] if find_spec("numpy") is None else []
+    missing += missing_packages() if html else []
+    if not missing:
         return
-    from pasture.trial.tools import NUMBERS, bring
+    from pasture.trial.tools import NUMBERS, PAGE, bring
 
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
-        there = bring(NUMBERS, display.show, pausing(stop))
-    if not there:
-        raise MissingExtra("pasture explain needs numpy", hint="pip install 'pasture[explain]'")
+        wanted = (NUMBERS, PAGE) if html else (NUMBERS,)
+        if not all([bring(tools, display.show, pausing(stop)) for tools in wanted]):
+            raise MissingExtra(
+                f"pasture explain needs {' and '.join(missing)}",
+                hint="pip install 'pasture[explain]'",
+            )

@@ -13,7 +13,7 @@ import click
 from pasture.cli import run
 from pasture.display.atomic import require_writable, write_json
 from pasture.display.json_option import json_option
-from pasture.display.terminal import output_terminal
+from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import UsageError
 from pasture.learn.report import print_report, try_entries
 from pasture.profile import file
@@ -52,7 +52,8 @@ def command(
         profile = file.read(report)
         if json_file is not None:
             require_writable(json_file)
-        built = try_entries(report, command)
+        with error_terminal().status("building what the profile names"):
+            built = try_entries(report, command)
         if json_file is not None:
             write_json(json_file, {"schema": 1, "entries": list(map(asdict, built))})
         print_report(profile, built, output_terminal(json_file))

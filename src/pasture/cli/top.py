@@ -14,6 +14,7 @@ import click
 from pasture.cli.numbers import PID, Number
 from pasture.display.atomic import STANDARD_OUTPUT, require_writable, write_json
 from pasture.display.json_option import json_option
+from pasture.display.terminal import error_terminal
 from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
 from pasture.proc.images import image_of, mapping_of
@@ -59,7 +60,8 @@ def command(
         if json_file is not None:
             require_writable(json_file)
         watch.look()
-        time.sleep(interval_s)
+        with error_terminal().status(f"reading again in {interval_s:g} s"):
+            time.sleep(interval_s)
         rows, limits = watch.look(), watch.limits()
         if json_file is not None:
             write_json(json_file, table.as_document(watch.master_pid, rows, limits))

@@ -1,6 +1,6 @@
-"""Which two processes are compared, and what is known of the parent before its memory is read.
+"""What is known of the parent before its memory is read.
 
-A worker is compared with the process that forked it. Without that one's snapshot or interpreter
+Without that one's snapshot or interpreter
 the report says what is not known.
 """
 
@@ -19,7 +19,6 @@ from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace
 from pasture.proc.environ import read_environ
 from pasture.proc.image_space import ImageSpace
-from pasture.proc.images import find_image
 from pasture.proc.maps import python_version
 from pasture.scoreboard import reader
 from pasture.scoreboard.layout import Entry
@@ -33,32 +32,6 @@ _WITHOUT_SNAPSHOT = (
     "no heap snapshot: objects are recognised by their type pointers, without owners, and the "
     "storage of dictionaries and lists is not separated from other memory"
 )
-
-
-def find_pair(pid: int) -> tuple[int | None, int | None]:
-    """Parent and worker for a pid that a user names.
-
-    No worker if it is that of a master; no parent if it came out of an image, which is then
-    compared with.
-
-    Raises:
-        ProcessEnded: there is no such process.
-        NoPrivilege: there is no `/proc`, or it hides the process.
-        UsageError: it was not forked by a process that still runs, and forked none.
-    """
-    tree.require_memory_of(pid)
-    parent = tree.master_of(pid)
-    if parent is None:
-        with AddressSpace(pid) as space:
-            if find_image(pid, space.mappings) is not None:
-                return None, pid
-        raise UsageError(
-            f"process {pid} shares its memory with no other: it was started by exec and has "
-            "forked no workers",
-            hint="give the pid of a worker of a pre-fork server, or of its master; "
-            "a server without preloading has nothing to share",
-        )
-    return parent, None if parent == pid else pid
 
 
 def largest_worker(parent_pid: int) -> int:

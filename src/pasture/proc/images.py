@@ -32,7 +32,7 @@ def image_of(pid: int) -> Mapping:
     Raises:
         UsageError: it is not out of an image.
     """
-    found = find_image(pid, _mappings(pid))
+    found = find_image(pid, mappings_of(pid))
     if found is None:
         raise UsageError(
             f"process {pid} is not out of an image", hint="give a file, or a program out of it"
@@ -46,7 +46,7 @@ def programs_of(image: Mapping, pids: Iterable[int]) -> tuple[int, ...]:
     Args:
         image: any mapping of it. Programs in other containers may have another path of it.
     """
-    return tuple(sorted(pid for pid in pids if any(_is_same(m, image) for m in _mappings(pid))))
+    return tuple(sorted(pid for pid in pids if any(_is_same(m, image) for m in mappings_of(pid))))
 
 
 def mapping_of(image: Path) -> Mapping:
@@ -69,10 +69,11 @@ def _is_same(mapping: Mapping, image: Mapping) -> bool:
     return mapping.inode == image.inode and mapping.is_file and not is_in_memory
 
 
-def _mappings(pid: int) -> tuple[Mapping, ...]:
+def mappings_of(pid: int) -> tuple[Mapping, ...]:
+    """Of a process; none if it has ended, or is another user's."""
     try:
         return read_maps(pid)
-    except OSError:  # it has ended, or is another user's
+    except OSError:
         return ()
 
 

@@ -26,6 +26,8 @@ _SPAWNED = "from multiprocessing.spawn import spawn_main"
 _ASGI = ("daphne", "asgi")
 _ASGI_LIBRARIES = ("/uvloop/", "/httptools/", "/granian/")
 _OTHERS = ("mod_wsgi",)
+_TEST_RUNS = frozenset(("pytest", "py.test", "unittest"))
+_XDIST = ("import sys;exec(eval(sys.stdin.readline()))", "[pytest-xdist")
 T = TypeVar("T")
 
 
@@ -205,15 +207,24 @@ def pythons() -> Iterator[tuple[int, Stat]]:
 
 
 def find_masters() -> tuple[int, ...]:
-    """Pids of this user's (root: of all) Python processes that have workers and are none."""
+    """Pids of this user's (root: of all) Python processes that have workers and are none.
+
+    Test runs do not count.
+    """
     parents = {pid: stat.parent_pid for pid, stat in pythons()}
     workers = {
         pid: parent
         for pid, parent in parents.items()
         if parent in parents and (_is_forked(pid, parent) or _is_spawned(pid))
     }
-    masters = set(workers.values()) - set(workers)
-    return tuple(sorted(master for master in masters if master != os.getpid()))
+    masters = set(workers.values()) - set(workers) - {os.getpid()}
+    return tuple(sorted(master for master in masters if not _runs_tests(master)))
+
+
+def _runs_tests(pid: int) -> bool:
+    """By its command: tests fork as servers do. What they start by exec may be a server."""
+    words = [word.rpartition("/")[2] for word in command_of(pid)[:4]]
+    return not _TEST_RUNS.isdisjoint(words) or any(word.startswith(_XDIST) for word in words)
 
 
 def only_master(command: str) -> int:

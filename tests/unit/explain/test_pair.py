@@ -1,13 +1,11 @@
 """Which two processes are compared, on a tree of processes that is made up."""
 
-from contextlib import nullcontext
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from pasture.errors import ProcessEnded, UsageError
-from pasture.explain import sources
+from pasture.explain import pair, sources
 from pasture.proc import smaps, tree
 from pasture.proc.maps import Mapping
 from pasture.scoreboard import reader
@@ -20,6 +18,7 @@ PRIVATE_BYTES = {11: 5, 12: 9, 13: 99}
 @pytest.fixture(autouse=True)
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "require_memory_of", lambda pid: None)
+    monkeypatch.setattr(pair, "mappings_of", lambda pid: ())
     monkeypatch.setattr(tree, "forked_workers", lambda pid: FORKED.get(pid, ()))
     monkeypatch.setattr(tree, "read_stat", lambda pid: SimpleNamespace(parent_pid=PARENT[pid]))
     roles = {11: "worker", 12: "worker", 13: "mold"}
@@ -31,25 +30,27 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_master_is_compared_with_a_worker_that_is_chosen_later() -> None:
-    assert sources.find_pair(10) == (10, None)
+    assert pair.find_pair(10) == (10, None)
 
 
 def test_a_worker_is_compared_with_its_master() -> None:
-    assert sources.find_pair(12) == (10, 12)
+    assert pair.find_pair(12) == (10, 12)
 
 
-def mapping(path: str) -> Any:
-    """A class of address spaces in which that file is mapped."""
-    return lambda pid: nullcontext(SimpleNamespace(mappings=[Mapping(0, 4096, "rw-p", path)]))
-
-
-def test_a_process_that_was_started_by_exec_and_forked_none_has_nothing_to_compare(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("pid", "file", "words"),
+    [
+        (50, "/memfd:other (deleted)", "process 50 shares its memory with no other"),
+        (12, "/usr/bin/bash", "process 12 runs no Python"),
+    ],
+)
+def test_a_process_that_no_server_forked_has_nothing_to_compare(
+    monkeypatch: pytest.MonkeyPatch, pid: int, file: str, words: str
 ) -> None:
-    monkeypatch.setattr(sources, "AddressSpace", mapping("/memfd:other (deleted)"))
-    with pytest.raises(UsageError, match="process 50 shares its memory with no other") as raised:
-        sources.find_pair(50)
-    assert "preloading" in raised.value.hint
+    monkeypatch.setattr(pair, "mappings_of", lambda pid: (Mapping(0, 4096, "rw-p", file),))
+    with pytest.raises(UsageError, match=words) as raised:
+        pair.find_pair(pid)
+    assert "give the pid of a worker" in raised.value.hint
 
 
 def test_the_largest_worker_is_chosen_and_no_mold() -> None:

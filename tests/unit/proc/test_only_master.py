@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -73,3 +74,24 @@ def test_of_a_shell_the_one_master_below_it_is_meant_of_two_neither() -> None:
         for pid in (shell.pid, *tree.descendants(shell.pid)):
             os.kill(pid, 9)
         shell.wait()
+
+
+@pytest.mark.parametrize(
+    ("command", "counts"),
+    [
+        (("python", "/opt/bin/pytest", "-n", "2"), False),
+        (("python", "-m", "unittest"), False),
+        (("python", "-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"), False),
+        (("python", "/opt/bin/gunicorn", "shop:app"), True),
+    ],
+)
+def test_a_test_run_is_no_server(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], counts: bool
+) -> None:
+    parents = {10: 1, 11: 10}
+    monkeypatch.setattr(
+        tree, "pythons", lambda: ((n, SimpleNamespace(parent_pid=p)) for n, p in parents.items())
+    )
+    monkeypatch.setattr(tree, "_is_forked", lambda pid, parent: pid == 11)
+    monkeypatch.setattr(tree, "command_of", lambda pid: command)
+    assert tree.find_masters() == ((10,) if counts else ())

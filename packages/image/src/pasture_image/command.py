@@ -20,6 +20,8 @@ from pasture.errors import ImageFailed, UsageError
 from pasture_image.build import processors
 
 if TYPE_CHECKING:
+    from rich.status import Status
+
     from pasture_image.build.document import Document
 
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
@@ -194,7 +196,8 @@ def build(
         trusted=cpu_trust,
         learned=learned.text if profile is not None else "",
     )
-    document = build_image(path, order)
+    with _status("loading modules and writing the image"):
+        document = build_image(path, order)
     missed.forget(path)
     if verity:
         intact.protect(path)
@@ -327,7 +330,10 @@ def _startable(file: Path) -> Iterator[BinaryIO]:
     from pasture_image.inside import environment
 
     with image_file.trusted(file) as (image, _):
-        why = why_not(_stub(), Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), environment.own())
+        with _status("reading all of it, and starting a program"):
+            why = why_not(
+                _stub(), Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), environment.own()
+            )
         if why is not None:
             _, is_old, changed = why.partition(" has changed since the image was made: ")
             raise ImageFailed(
@@ -378,6 +384,13 @@ def _mode(text: str) -> int:
             hint="others must not write to it: 600, 640 or 644",
         )
     return mode
+
+
+def _status(words: str) -> Status:
+    """What is done meanwhile, on a terminal."""
+    from pasture.display.terminal import error_terminal
+
+    return error_terminal().status(words)
 
 
 def _say(text: str) -> None:
