@@ -372,6 +372,15 @@ def freeze() -> tuple[list[bytes], list[bytes], int, str, bytes, int]:
         OSError: the kernel does not say what a copy needs.
     """
 
+def set_utf8_mode(flags: object, index: int, is_utf8: bool, errors: str, /) -> None:
+    """Set the UTF-8 mode of this interpreter, as its start does by the locale.
+
+    Args:
+        flags: `sys.flags`, which is changed.
+        index: of the mode in it.
+        errors: of the standard streams, for interpreters that are made later; "" for no change.
+    """
+
 def find_arguments() -> bool:
     """Find where Py_GetArgcArgv() has its arguments from, for `run_main`; whether that is known."""
 

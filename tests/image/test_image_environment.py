@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from images import TIMEOUT_S, Images
+from images import BIN, STUB, TIMEOUT_S, Images
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -241,12 +241,12 @@ def test_the_document_names_the_module_that_reads_all_variables(settings: Settin
 @pytest.mark.parametrize(
     "name",
     [
-        *("PYTHONPATH", "PYTHONHASHSEED", "LC_ALL", "LD_LIBRARY_PATH", "OMP_NUM_THREADS", "HOME"),
+        *("PYTHONPATH", "PYTHONHASHSEED", "LOCPATH", "LD_LIBRARY_PATH", "OMP_NUM_THREADS"),
         *("OPENSSL_CONF", "NPY_DISABLE_CPU_FEATURES"),
     ],
 )
 def test_a_variable_that_matters_at_the_start_is_compared(images: Images, name: str) -> None:
-    value = {"LC_ALL": "C"}.get(name, "1")
+    value = "1"
     assert images.why(environ={name: value}).endswith(f": {name}")
 
 
@@ -304,3 +304,71 @@ def readable_memory(pid: int) -> bytes:
             except (OSError, OverflowError, ValueError):
                 continue  # a guard, or the kernel's own
     return b"".join(found)
+
+
+# -- the locale and HOME, of which each program gets what its own start would have made
+
+STARTED = """
+import sys, os, locale, site, sysconfig, subprocess
+print(sys.flags, sys.stdin.errors, sys.stdout, sys.stderr.errors, sys.getfilesystemencoding())
+print(locale.getpreferredencoding(), locale.getlocale(), [*map(locale.setlocale, range(7))])
+print(sorted(os.environ.items()), open("/dev/null").encoding, os.fsencode(sys.argv[1]))
+print(site.USER_SITE, site.USER_BASE, sysconfig.get_config_var("userbase"))
+print(subprocess.run(["sh", "-c", "echo $LC_CTYPE $HOME"], capture_output=True).stdout)
+"""
+PLACES: dict[str, dict[str, str | None]] = {
+    "none, as for cron": {"LANG": None},
+    "empty": {"LANG": ""},
+    "C": {"LANG": "C"},
+    "C for all": {"LC_ALL": "C"},
+    "UTF-8": {"LANG": "C.UTF-8"},
+    "by its category": {"LANG": None, "LC_CTYPE": "C.UTF-8"},
+    "not installed": {"LANG": "tlh_KX.UTF-8"},
+    "in part": {"LANG": "C.UTF-8", "LC_TIME": "C"},
+    "another home, as by sudo": {"HOME": "/tmp"},
+    "no home": {"HOME": None, "LANG": None},
+}
+OF_INTERPRETER: dict[str, dict[str, str | None]] = {
+    "set as a whole": {"LANG": "C", "LC_TIME": "C.UTF-8"},
+    "a program that asks not to": {"LANG": "C", "PYTHONCOERCECLOCALE": "0"},
+}
+
+
+@pytest.fixture(scope="module", params=["C.UTF-8", None])
+def anywhere(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Images:
+    images = Images(tmp_path_factory.mktemp("anywhere"))
+    images.environ["LANG"] = request.param or ""
+    images.built("--preload", "json,sysconfig")
+    return images
+
+
+@pytest.mark.parametrize("place", [*PLACES, *OF_INTERPRETER])
+def test_locale_and_home_are_those_of_the_start(anywhere: Images, place: str) -> None:
+    given = {**PLACES, **OF_INTERPRETER}[place]
+    environ = {n: v for n, v in {**anywhere.variables, **given}.items() if v is not None}
+    seen = [
+        subprocess.run([program, "-c", STARTED, b"\xff\xc3\xa4"], env=environ, capture_output=True)
+        for program in (BIN / "python", STUB)
+    ]
+    assert seen[0].stdout.decode() == seen[1].stdout.decode()
+    environ["PASTURE_IMAGE_VERBOSE"] = "1"
+    said = subprocess.run([STUB, "-c", "pass"], env=environ, capture_output=True, check=True).stderr
+    assert (b"started from the image" in said.splitlines()[-1]) == (place in PLACES)
+
+
+def test_an_image_in_another_encoding_is_for_its_locale(own_images: Images) -> None:
+    own_images.environ |= {"LC_ALL": "C", "PYTHONUTF8": "0"}
+    own_images.built("--preload", "json")
+    assert own_images.why() == ""
+    assert "another encoding" in own_images.why(environ={"LC_ALL": "C.UTF-8"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["import os; os.environ.get('LC_ALL')", "import locale; locale.setlocale(locale.LC_ALL)"],
+)
+def test_a_module_that_knows_the_locale_is_for_that_one(own_images: Images, text: str) -> None:
+    own_images.module("knows", text)
+    own_images.built("--preload", "knows")
+    assert "LANG" in own_images.why(environ={"LANG": "C"})
+    assert own_images.why(environ={"HOME": "/"}) == ""

@@ -106,17 +106,6 @@ def test_nothing_lies_in_an_image_but_what_is_meant_to(own_images: Images) -> No
     assert (own_images.why("-c", source), found) == ("", {"inside"})
 
 
-@pytest.mark.once
-def test_the_locale_that_the_interpreter_chooses_itself_is_no_variable(own_images: Images) -> None:
-    """In the C locale it sets LC_CTYPE (PEP 538), which programs then have."""
-    del own_images.environ["LANG"]
-    own_images.built("--preload", "json")
-    assert own_images.why() == ""
-    source = "import os, locale; print(os.environ['LC_CTYPE'], locale.getlocale())"
-    assert own_images.run("-c", source) == own_images.python("-c", source)
-    assert "LC_CTYPE" in own_images.why(environ={"LC_CTYPE": "C"})
-
-
 DRAWN = (
     "import random, uuid, ssl, secrets, tempfile, os, multiprocessing.process as p\n"
     "from sqlite3 import connect\n"
@@ -161,7 +150,7 @@ def test_an_image_says_what_it_holds_and_depends_on(images: Images, tmp_path: Pa
     assert {"json", "changing", "pasture"} <= set(document["modules"])
     assert str(images.lib / "changing.py") in document["files"]
     assert document["libraries"][str(images.lib / "answer.so")].startswith("build-id ")
-    assert {"HOME", "PYTHONPATH"} <= set(document["variables"])
+    assert "PYTHONPATH" in document["variables"]
     assert document["holds"] == ["HOME", "LANG", "PYTHONPATH"]
     assert "changing" in document["preload"] and "hash seed" in shown.stdout
     assert images.image.stat().st_mode & 0o777 == 0o600

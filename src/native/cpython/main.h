@@ -44,6 +44,18 @@ cpy_config(void)
     return (PyConfig *)&PyInterpreterState_Get()->config;
 }
 
+/* The UTF-8 mode as sys.flags, functions in C and other interpreters find it (PEP 540). */
+static inline void
+cpy_set_utf8_mode(PyObject *flags, Py_ssize_t index, int is_utf8)
+{
+    _PyRuntime.preconfig.utf8_mode = is_utf8;
+    _Py_COMP_DIAG_PUSH
+    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+    Py_UTF8Mode = is_utf8;
+    _Py_COMP_DIAG_POP
+    PyStructSequence_SetItem(flags, index, PyLong_FromLong(is_utf8)); /* small: none is freed */
+}
+
 #if PY_VERSION_HEX < 0x030C0000
 
 typedef struct {

@@ -134,6 +134,22 @@ run_main(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyObject *
+set_utf8_mode(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *flags, *errors;
+    Py_ssize_t index;
+    int is_utf8;
+    if (!PyArg_ParseTuple(args, "OnpU", &flags, &index, &is_utf8, &errors)) {
+        return NULL;
+    }
+    if (PyUnicode_GET_LENGTH(errors) && set_string(&cpy_config()->stdio_errors, errors) < 0) {
+        return NULL;
+    }
+    cpy_set_utf8_mode(flags, index, is_utf8);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 begin_finalizing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     cpy_begin_finalizing();
@@ -257,6 +273,7 @@ PyMethodDef module_image_methods[] = {
     {"freeze", freeze, METH_NOARGS, NULL},
     {"find_arguments", find_arguments, METH_NOARGS, NULL},
     {"run_main", run_main, METH_VARARGS, NULL},
+    {"set_utf8_mode", set_utf8_mode, METH_VARARGS, NULL},
     {"begin_finalizing", begin_finalizing, METH_NOARGS, NULL},
     {"open_variables", open_variables, METH_O, NULL},
     {"find_variable", find_variable, METH_O, NULL},

@@ -18,7 +18,15 @@ from typing import Any, NoReturn
 
 from pasture.interpreter import native
 from pasture.sealing import exit
-from pasture_image.inside import end, generators, program, reread, streams, variables
+from pasture_image.inside import (
+    end,
+    generators,
+    locales,
+    program,
+    reread,
+    streams,
+    variables,
+)
 
 _python = ""
 
@@ -65,6 +73,7 @@ def begin(
         if os.getpid() in pids:
             raise RuntimeError("a process that the image was made in had this process's id")
         _take_signals(ignored)
+        locales.begin_program()
         streams.open_standard()
         generators.renew()
         _forget_modules_past()

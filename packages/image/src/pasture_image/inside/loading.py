@@ -59,9 +59,10 @@ def main() -> Stopping | None:
     """
     import socket
 
-    from pasture_image.inside import streams
+    from pasture_image.inside import locales, streams
 
     streams.remember()
+    locales.remember()
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.proc.parent import end_with_parent
     from pasture_image.inside.order import Built, receive, send
@@ -97,14 +98,10 @@ def main() -> Stopping | None:
 
 
 def _forget_own_start() -> None:
-    """This process has arguments and variables of its own.
-
-    What the interpreter has set of the environment, it would set in each program.
-    """
-    from pasture_image.inside import environment, program, variables
+    """This process has arguments and a variable of its own."""
+    from pasture_image.inside import program
 
     program.begin_loading()
-    variables.changed.update(environment.coerced())
     os.environ.pop("LD_BIND_NOW", None)
 
 

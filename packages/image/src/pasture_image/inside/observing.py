@@ -8,10 +8,13 @@ and by functions that stand in for those of `os`; afterwards neither is left in 
 
 from __future__ import annotations
 
+import _locale
+import locale
 import os
 import posix
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from pasture.errors import ImageFailed
@@ -45,6 +48,15 @@ _FUNCTIONS = {
     **{name: "random" for name in ("urandom", "getrandom")},
 }
 """Functions of `posix`, and the code of the note about one that was called."""
+
+_OF_LOCALE = (
+    *((_locale, name) for name in ("setlocale", "nl_langinfo", "getencoding")),
+    (locale, "getpreferredencoding"),
+)
+"""What gives away the locale of characters; the others are those of C until a program sets them."""
+
+asked_locale = False
+"""Whether modules have asked for the locale."""
 
 _NO_HOOK = "files that modules read cannot be noticed: another audit hook refuses one more"
 _NO_HOOK_HINT = "add that hook in programs, not in a start file or a preloaded module"
@@ -97,6 +109,11 @@ class Observed:
             "socket.connect": self._connected,
             "socket.gethostname": self._host_asked,
         }
+
+        self._stand_ins += [
+            (getattr(module, name), self._locale_stand_in(module, name))
+            for module, name in _OF_LOCALE
+        ]
 
     def __enter__(self) -> Observed:
         self._add_hook()
@@ -178,6 +195,18 @@ class Observed:
             _notes.add(Note("host", asker))
 
     # -- functions of `posix`
+
+    @staticmethod
+    def _locale_stand_in(module: ModuleType, name: str) -> Callable[..., Any]:
+        plain = getattr(module, name)
+
+        def stand_in(*args: Any, **options: Any) -> Any:
+            global asked_locale
+            of_others = args and args[0] not in (_locale.LC_CTYPE, _locale.LC_ALL, _locale.CODESET)
+            asked_locale |= name == "getpreferredencoding" or not of_others
+            return plain(*args, **options)
+
+        return stand_in
 
     @staticmethod
     def _stand_in(name: str, code: str) -> Callable[..., Any]:

@@ -68,6 +68,8 @@ _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], Non
     ("ctypes.util", ALL_VARIABLES): _nothing,
     ("pasture_image.inside.jupyter", "PATH"): _nothing,  # it asks a kernel for names of modules
     ("pasture_image.inside.jupyter", ALL_VARIABLES): _nothing,
+    ("site", "HOME"): _nothing,  # where packages of the user are: `locales`
+    ("sysconfig", "HOME"): _nothing,
     ("", "TZ"): _nothing,  # the C library's, and `begin` has it read again
 }
 

@@ -74,6 +74,10 @@ READ_LATER = frozenset((
 ))  # fmt: skip
 """Of `NAMES`: those that are read when they are used."""
 
+READ_AGAIN = frozenset((*LOCALE, "LANG", "LANGUAGE"))
+"""Of `NAMES`: unless modules look at one of them, a program gets what its own start would have made
+of them (`locales`), as of HOME."""
+
 _SAYS_SECRET = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|CREDENTIALS?|AUTH|DSN)(?:_|$)"
 )

@@ -37,6 +37,10 @@ class _Stream:
     kind: tuple[Any, ...]
 
 
+errors = ""
+"""What the streams but standard error do with bytes that are no text, where the locale is another
+one than the build's; "" for the same."""
+
 _streams: list[_Stream | None] = []
 
 
@@ -88,12 +92,12 @@ def _begin(number: int, name: str, old: _Stream) -> None:
     buffer = old.buffer if is_buffered else raw
     if is_buffered:
         buffer.__init__(raw, _buffer_bytes(raw))
-    kind = old.kind
-    if _is_on(old.text, "buffer", old.buffer) and _kind(old.text) == kind:
-        encoding, errors, _, write_through = kind
+    kind = (old.kind[0], errors, *old.kind[2:]) if errors and number != 2 else old.kind
+    if _is_on(old.text, "buffer", old.buffer) and _kind(old.text) == old.kind:
+        encoding, handler, _, write_through = kind
         is_line_buffered = not write_through and (number == 2 or raw.isatty())
         text: Any = old.text
-        text.__init__(buffer, encoding, errors, "\n", is_line_buffered, write_through)
+        text.__init__(buffer, encoding, handler, "\n", is_line_buffered, write_through)
         text.mode = "w" if writes else "r"
         kind = _kind(text)
     _streams[number] = _Stream(old.text, buffer, raw, kind)

@@ -22,12 +22,18 @@ from typing import Any
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
 from pasture.observing import asker_besides
-from pasture_image.inside import environment
+from pasture_image.inside import environment, observing
 from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
-from pasture_image.inside.start_variables import always_read, beginnings, is_uncounted
+from pasture_image.inside.start_variables import (
+    READ_AGAIN,
+    always_read,
+    beginnings,
+    is_uncounted,
+)
 
 _ON_THE_WAY = frozenset((
     *(__name__, "pasture_image.inside.observing", "os", "collections.abc", "subprocess", "copy"),
+    *("posixpath", "pathlib", "pathlib._local"),
     *("pty", "multiprocessing.popen_fork", "multiprocessing.context", "multiprocessing.process"),
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
@@ -228,7 +234,17 @@ def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str 
     Returns:
         Values by name; None for one that must not be set.
     """
-    found = always_read(environ, beginnings(modules)) | {name: environ.get(name) for name in _read}
+    found = always_read(environ, beginnings(modules))
+    for name in _read_again():
+        del found[name]
+    found |= {name: environ.get(name) for name in _read}
     if _walkers:
         found |= {name: v for name, v in environ.items() if not is_uncounted(name)}
     return found
+
+
+def _read_again() -> frozenset[str]:
+    """Variables whose reading is done again for each program: modules know nothing of them."""
+    is_locale_known = observing.asked_locale or not READ_AGAIN.isdisjoint(_read)
+    again = frozenset() if is_locale_known else READ_AGAIN
+    return again if "HOME" in _read else again | {"HOME"}

@@ -22,7 +22,7 @@ _ROW = re.compile(r"(?P<count>\d{10}) (?P<last>\d{12}) (?P<why>.*\S) *")
 class Missed(NamedTuple):
     """Programs that `python` ran for one reason; `last` in seconds since 1970."""
 
-    count: int
+    times: int
     last: int
     why: str
 
@@ -30,7 +30,7 @@ class Missed(NamedTuple):
     def sentence(self) -> str:
         """For people."""
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.last))
-        return f"python ran {self.count} times in its place, last on {when}: {self.why}"
+        return f"python ran {self.times} times in its place, last on {when}: {self.why}"
 
 
 def beside(image: Path) -> Path:
@@ -46,7 +46,7 @@ def read(image: Path) -> list[Missed]:
         return []
     rows = (_ROW.fullmatch(line) for line in data.decode("utf-8", "replace").splitlines())
     found = [Missed(int(row["count"]), int(row["last"]), row["why"]) for row in rows if row]
-    return sorted(found, key=lambda one: -one.count)
+    return sorted(found, key=lambda one: -one.times)
 
 
 def forget(image: Path) -> None:
