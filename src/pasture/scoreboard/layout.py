@@ -2,8 +2,8 @@
 
 The figures themselves are declared in `figures`.
 
-The memory is rows of 32 words of 8 bytes. Row 0 is the server's own, rows 1 and 2 hold in turn
-what ended workers counted, and each later row belongs to one process.
+The memory is rows of words of 8 bytes, each row whole cache lines. Row 0 is the server's own, rows
+1 and 2 hold in turn what ended workers counted, and each later row belongs to one process.
 
 Invariant: a server's count is the valid one of rows 1 and 2 plus all later rows but the one
 whose token that row names. So one store, of COMMITS, moves the counts of an ended worker into
@@ -30,8 +30,6 @@ NAME = "pasture-scoreboard"
 ROWS = 1024
 """Rows of processes: 256 KiB in all, which the kernel allocates at once."""
 
-ROW_WORDS = 32
-ROW_BYTES = ROW_WORDS * WORD_BYTES
 FIRST_ROW = 3
 
 # Words of row 0. COMMITS says by its lowest bit which of rows 1 and 2 is valid.
@@ -43,6 +41,10 @@ TOKEN, PID, STARTED, ROLE, GENERATION, READY, UNSAFE, PRIVATE_AT_START, SAYS_REQ
 COUNTS = Table(Counts, SAYS_REQUESTS + 1)
 MARKS = range(COUNTS.end, COUNTS.end + 3)
 """What a process held when its number of requests was each of the latest powers of two, bytes."""
+
+_LINE_WORDS = 8
+ROW_WORDS = -(-max(SEAL.end, MARKS.stop) // _LINE_WORDS) * _LINE_WORDS
+ROW_BYTES = ROW_WORDS * WORD_BYTES
 
 PLAIN, WORKER, MOLD, MULE, SPOOLER = range(5)
 """Roles. The second and third are of servers that refork, the last two uWSGI's."""

@@ -358,7 +358,10 @@ def test_the_seal_is_shown_to_a_reader(fresh: None) -> None:
 def test_whatever_lies_in_the_memory_is_read_as_numbers() -> None:
     chance = random.Random(1)
     for _ in range(20):
-        words = [chance.choice((0, 1, 2**64 - 1, chance.getrandbits(64))) for _ in range(512)]
+        words = [
+            chance.choice((0, 1, 2**64 - 1, chance.getrandbits(64)))
+            for _ in range(16 * layout.ROW_WORDS)
+        ]
         snapshot = understand(words)
         assert all(isinstance(count, int) for count in (snapshot.total.starts, *snapshot.entries))
         assert snapshot.seal is None or snapshot.seal.policy.isprintable()
