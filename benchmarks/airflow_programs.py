@@ -19,8 +19,8 @@ import click
 
 from benchmarks.airflow_scheduler import settings_of
 from benchmarks.engines.environments import python_for
+from benchmarks.matrix.environments import uv
 from benchmarks.site_programs import Sampled
-from benchmarks.uv import uv
 from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 

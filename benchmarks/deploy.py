@@ -18,7 +18,7 @@ from typing import Self
 import click
 import psutil
 
-from benchmarks.herd import Herd, Load
+from benchmarks.matrix.herd import Herd, Load
 from benchmarks.site import DATA, SITE, make_plan
 from pasture.proc.smaps import total_pss_bytes
 from pasture.trial import TrialPlan

@@ -25,13 +25,13 @@ from pathlib import Path
 import click
 
 from benchmarks.engines.environments import python_for
-from benchmarks.engines.redis_server import redis_server
 from benchmarks.image import SITE, get, load
+from benchmarks.matrix.environments import REPOSITORY, uv
+from benchmarks.matrix.redis_server import redis_server
+from benchmarks.matrix.spread import spread_of
 from benchmarks.sites.environment import make_environment, prepare
 from benchmarks.sites.environment import variables as known_variables
 from benchmarks.sites.site import SITES, Site, read_sites
-from benchmarks.spread import spread_of
-from benchmarks.uv import REPOSITORY, uv
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group
 from pasture.proc import tree

@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks.herd import Herd, Load
+from benchmarks.matrix.herd import Herd, Load
 from benchmarks.site import DATA, SITE, make_plan
 from pasture.display import progress
 from pasture.display.terminal import output_terminal

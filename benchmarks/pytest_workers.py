@@ -26,8 +26,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.spread import paired_ratio
-from benchmarks.uv import REPOSITORY, uv
+from benchmarks.matrix.environments import REPOSITORY, uv
+from benchmarks.matrix.spread import paired_ratio
 
 DJANGO = ("-p", "pytest_django_suite", "-c", "/dev/null", "-o", "python_files=test*.py")
 DJANGO_PARTS = ("basic", "queries", "lookup", "aggregation", "expressions", "template_tests")

@@ -20,7 +20,7 @@ import click
 from rich.console import Console
 
 from benchmarks import refork_asgi
-from benchmarks.herd import Herd, Load, Sent
+from benchmarks.matrix.herd import Herd, Load, Sent
 from benchmarks.site import DATA, SITE, make_plan
 from pasture.display import progress
 from pasture.display.terminal import output_terminal

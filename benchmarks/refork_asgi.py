@@ -20,7 +20,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.spread import spread_of
+from benchmarks.matrix.spread import spread_of
 from benchmarks.uvicorn_workers import APP, PASTURE, PATHS, TIMEOUT_S, WARM, Served
 from pasture.launch.ports import LOOPBACK
 from pasture.scoreboard.reader import molds_of

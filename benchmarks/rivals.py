@@ -24,9 +24,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.herd import Load
+from benchmarks.matrix.herd import Load
+from benchmarks.matrix.spread import paired_ratio, spread_of
 from benchmarks.site import DATA, SITE, make_plan
-from benchmarks.spread import paired_ratio, spread_of
 from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 from pasture.trial import TrialPlan

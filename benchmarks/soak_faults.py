@@ -1,7 +1,7 @@
 """Faults under load, one after the other: nothing orphaned, lost or forgotten.
 
 A server under a steady load whose every request is accounted for gets a fault every ten seconds
-(`benchmarks.fault_kinds`). After each it has to serve again at full strength. Only what a killed
+(`benchmarks.faults.kinds`). After each it has to serve again at full strength. Only what a killed
 or starved process served may be lost. An exporter beside it is scraped every second: no total
 may fall. When the master is killed or stopped, no process may be left and nothing of it on its
 disk; then another server is started, in turn with no `/proc` and a read-only root.
@@ -15,18 +15,20 @@ import contextlib
 import json
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from benchmarks.fault_kinds import FAULTS, KILL_MASTER, Excuse, Impossible, Scene
-from benchmarks.fault_load import Load, Requests, Scraper, Tasks
-from benchmarks.fault_servers import SURROUNDINGS, WORKERS, Place, Server, redis
+from benchmarks.faults.kinds import FAULTS, KILL_MASTER, Excuse, Impossible, Scene
+from benchmarks.faults.load import Load, Requests, Scraper, Tasks
+from benchmarks.faults.servers import SURROUNDINGS, WORKERS, Place, Server, names, reached
+from benchmarks.matrix.redis_server import redis_server
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "faults"
 START_S = 60.0
@@ -198,26 +200,6 @@ class Run:
             self.record.violated("TERM", f"left on its disk: {left}")
 
 
-def reached(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-def names(pids: tuple[int, ...] | list[int]) -> list[str]:
-    """Pid, state and command of each process."""
-    found = []
-    for pid in pids:
-        with contextlib.suppress(OSError):
-            stat = Path(f"/proc/{pid}/stat").read_text().split()[:4]
-            command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
-            found.append(f"{' '.join(stat)} {command}")
-    return found
-
-
 def whose(pid: int | None) -> str:
     return "no process had started it" if pid is None else f"{pid} served it"
 
@@ -230,12 +212,19 @@ def plan(kind: str, chance: random.Random) -> Iterator[str]:
         yield from faults
 
 
+def _broker(stack: contextlib.ExitStack, directory: Path) -> str:
+    try:
+        return stack.enter_context(redis_server(directory))
+    except subprocess.CalledProcessError:
+        raise click.ClickException("Redis cannot be had") from None
+
+
 @contextlib.contextmanager
 def running(kind: str, directory: Path, chance: random.Random, record: Record) -> Iterator[Run]:
     directory.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(Place(directory))
-        broker = stack.enter_context(redis(directory)) if kind == "celery" else ""
+        broker = _broker(stack, directory) if kind == "celery" else ""
         run = Run(kind, place, broker, chance, record)
         try:
             run.start()

@@ -19,8 +19,8 @@ from rich.table import Table
 from benchmarks.engines import queue_worker
 from benchmarks.engines.engine import Variant
 from benchmarks.engines.environments import python_for
-from benchmarks.engines.redis_server import redis_server
 from benchmarks.engines.rows import rq
+from benchmarks.matrix.redis_server import redis_server
 from pasture.proc.smaps import read_memory
 
 MAX_GROWTH_BYTES = 1_000_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.agents.catalog import Agent
-from benchmarks.uv import REPOSITORY, build_pasture, find_interpreter, run, uv
+from benchmarks.matrix.environments import REPOSITORY, build_pasture, find_interpreter, run, uv
 
 BUILD = REPOSITORY / "build" / "agents"
 

@@ -9,7 +9,7 @@ from statistics import mean
 
 from benchmarks.agents.catalog import Agent
 from benchmarks.agents.runs import Delivery, Run
-from benchmarks.uv import REPOSITORY
+from benchmarks.matrix.environments import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "results" / "agents.md"
 PROSE = ("<!-- agents -->\n", "<!-- end of the agents -->\n")

@@ -23,7 +23,7 @@ from benchmarks.agents import environments
 from benchmarks.agents.catalog import Agent
 from benchmarks.agents.services import service
 from benchmarks.agents.sink import LOOPBACK, Mark, Sink
-from benchmarks.uv import REPOSITORY, run
+from benchmarks.matrix.environments import REPOSITORY, run
 from pasture.errors import PastureError
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group, environment

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks import fault_servers
 from benchmarks.agents.sink import LOOPBACK
-from benchmarks.uv import REPOSITORY
+from benchmarks.matrix.environments import REPOSITORY
+from benchmarks.matrix.redis_server import redis_server
 from pasture.errors import ServerFailed
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group, environment
@@ -51,7 +51,7 @@ def service(name: str, python: Path, folder: Path) -> Iterator[Service]:
     if not name:
         yield Service()
     elif name == "redis":
-        with fault_servers.redis(folder) as url:
+        with redis_server(folder) as url:
             yield Service({"REDIS_URL": url}, lambda: _list(url))
     elif name == "postgres":
         with _postgres(folder) as url:

@@ -21,8 +21,8 @@ from benchmarks.engines import rows
 from benchmarks.engines.engine import VARIANTS, Engine, Place, Variant
 from benchmarks.engines.environments import pins_of, python_for
 from benchmarks.engines.page import write_page
-from benchmarks.engines.results import Result, key_of, load, save
-from benchmarks.uv import REPOSITORY
+from benchmarks.engines.results import Result, key_of, store
+from benchmarks.matrix.environments import REPOSITORY
 from pasture.errors import PastureError
 
 PAGE = REPOSITORY / "docs" / "results" / "engines.md"
@@ -60,9 +60,9 @@ def measure(engine: Engine, rounds: int, again: bool) -> None:
     python = python_for(engine.packages)
     version = _ask(python, "import platform; print(platform.python_version())")
     key = key_of(engine, version)
-    result = load(engine)
-    if again or result is None or result.key != key:
-        result = Result(key, {"CPython": version, **_versions(engine, python)})
+    result = store().kept(engine.name, key)
+    if again or result is None:
+        result = Result({"CPython": version, **_versions(engine, python)})
     if result.rounds() >= rounds:
         click.echo(f"{engine.name}: {result.rounds()} rounds are there", err=True)
     for number in range(result.rounds(), rounds):
@@ -72,7 +72,7 @@ def measure(engine: Engine, rounds: int, again: bool) -> None:
             with TemporaryDirectory() as folder:
                 figures = engine.measure(variant, Place(python, Path(folder)))
             result.add(variant, figures)
-            save(engine, result)
+            store().keep(engine.name, result, key)
             click.echo(f"{engine.name}, round {number + 1}, {variant}: {figures}", err=True)
 
 
@@ -109,7 +109,7 @@ def main(names: tuple[str, ...], rounds: int, again: bool, only_list: bool, only
         return 0
     failed = [] if only_page else [e.name for e in wanted if not _is_measured(e, rounds, again)]
     before = PAGE.read_text() if PAGE.exists() else ""
-    PAGE.write_text(write_page([(engine, load(engine)) for engine in known], before))
+    PAGE.write_text(write_page([(engine, store().kept(engine.name)) for engine in known], before))
     click.echo(f"written: {PAGE.relative_to(REPOSITORY)}")
     if failed:
         raise click.ClickException(f"not measured: {', '.join(failed)}")

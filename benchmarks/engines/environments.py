@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from benchmarks.uv import REPOSITORY, find_interpreter, uv
+from benchmarks.matrix.environments import REPOSITORY, find_interpreter, uv
 
 PINS = Path(__file__).with_name("packages.toml")
 FOLDER = REPOSITORY / "build" / "engines"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.engines.engine import VARIANTS, Engine, Figures
 from benchmarks.engines.results import Result
-from benchmarks.spread import Spread, number, paired_ratio, spread_of
+from benchmarks.matrix.spread import Spread, number, paired_ratio, spread_of
 
 HEAD = """# Engines: what each needs, as it is and sealed
 

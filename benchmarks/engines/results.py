@@ -1,4 +1,4 @@
-"""Results of rows, kept as JSON files in var/engines/: a file a row, rewritten after each start.
+"""Results of rows, kept in var/engines/, a file a row, which is written again after each start.
 
 Owns what makes a kept start count still: the same row, the same pins, the same interpreter.
 """
@@ -10,14 +10,13 @@ import inspect
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from benchmarks.engines.engine import VARIANTS, Engine, Figures, Variant
 from benchmarks.engines.environments import pins_of
-from benchmarks.uv import REPOSITORY
-from pasture.display.records import decoded
+from benchmarks.matrix.environments import REPOSITORY
+from benchmarks.matrix.store import Store
 
 FOLDER = REPOSITORY / "var" / "engines"
 
@@ -27,13 +26,11 @@ class Result:
     """The starts of one row so far.
 
     Attributes:
-        key: of what they were measured with.
         versions: of what was measured, by name.
         starts: by variant, a figure a round.
         load: load average of the machine before each start.
     """
 
-    key: str
     versions: Mapping[str, str] = field(default_factory=dict)
     starts: dict[Variant, list[Figures]] = field(default_factory=dict)
     load: list[float] = field(default_factory=list)
@@ -58,20 +55,6 @@ def key_of(engine: Engine, python: str) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def load(engine: Engine, folder: Path = FOLDER) -> Result | None:
-    """What is kept of a row, whatever its key; None where there is nothing that can be read."""
-    try:
-        kept = json.loads((folder / f"{engine.name}.json").read_text())
-        result: Result = decoded(Result, kept)
-    except (OSError, ValueError, TypeError):
-        return None
-    return result
-
-
-def save(engine: Engine, result: Result, folder: Path = FOLDER) -> None:
-    """Keep a result; a reader sees the old file or the new one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    document: dict[str, Any] = asdict(result)
-    beside = folder / f".{engine.name}.json.{os.getpid()}"
-    beside.write_text(json.dumps(document, indent=2) + "\n")
-    beside.replace(folder / f"{engine.name}.json")
+def store(folder: Path = FOLDER) -> Store[Result]:
+    """What is kept of each row, with its key."""
+    return Store(folder, Result)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
+from benchmarks.matrix.environments import build_pasture, find_interpreter, uv
 from benchmarks.sites.site import APPS, BUILD, HERE, Site
-from benchmarks.uv import build_pasture, find_interpreter, uv
 
 _OWN = "PASTURE_"
 

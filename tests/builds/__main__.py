@@ -13,8 +13,12 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import click
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # benchmarks.matrix
+
 from kept import keep, kept, kept_for_page
 from page import Build, Row, complaints, write_page
 from trials import REPOSITORY, Outcome, complete, run
@@ -34,7 +38,7 @@ def outcome_of(build: Build, with_tests: bool) -> Outcome:
 
 
 def kept_rows(builds: list[Build]) -> list[Row]:
-    found = [Row(build, kept_for_page(build.name, build.minor)) for build in builds]
+    found = [Row(build, kept_for_page(build.name)) for build in builds]
     return [row for row in found if row.outcome.facts or row.outcome.absent]
 
 

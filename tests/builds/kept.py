@@ -8,12 +8,12 @@ the native tests said of earlier sources, until they are run again.
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import asdict
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from trials import FOLDER, PROGRAM, REPOSITORY, TESTS, Installation, Memory, Outcome, wheel_for
+from trials import FOLDER, PROGRAM, REPOSITORY, TESTS, Outcome, wheel_for
+
+from benchmarks.matrix.store import Store
 
 TRIED = (
     "src/native",
@@ -43,68 +43,49 @@ def wheel_digest(minor: str) -> str:
     return digest(wheel) if wheel else ""
 
 
-def result_file(name: str) -> Path:
-    return FOLDER / name / "result.json"
+@dataclass(frozen=True)
+class Kept:
+    """What is known of a build, and of which sources and wheel."""
+
+    outcome: Outcome
+    of: str = ""
+    of_wheel: str = ""
+    of_native: str = ""
 
 
-def absence_file(name: str) -> Path:
-    return FOLDER / name / "absent"
+def store() -> Store[Kept]:
+    return Store(FOLDER, Kept)
+
+
+def read(name: str) -> Kept:
+    return store().kept(f"{name}/result") or Kept(Outcome(name))
 
 
 def keep(outcome: Outcome, minor: str) -> None:
+    earlier, tree = read(outcome.name), tree_digest()
     if outcome.absent is not None:
-        absence_file(outcome.name).write_text(outcome.absent)
-        return
-    absence_file(outcome.name).unlink(missing_ok=True)
-    of = {"of": tree_digest(), "of_wheel": wheel_digest(minor)}
-    document = of | asdict(outcome) | native_part(outcome)
-    result_file(outcome.name).write_text(json.dumps(document, indent=1) + "\n")
+        found = replace(earlier, outcome=replace(earlier.outcome, absent=outcome.absent))
+    elif outcome.native is not None:
+        found = Kept(outcome, tree, wheel_digest(minor), tree)
+    else:  # what the native tests said last, and of which sources: a run may leave them out
+        outcome = replace(outcome, native=earlier.outcome.native)
+        found = Kept(outcome, tree, wheel_digest(minor), earlier.of_native)
+    store().keep(f"{outcome.name}/result", found)
 
 
-def native_part(outcome: Outcome) -> dict[str, Any]:
-    """What the native tests said last, and of which sources: a run may leave them out."""
-    if outcome.native is not None:
-        return {"native": outcome.native, "of_native": tree_digest()}
-    earlier = read_result(outcome.name)
-    return {name: earlier.get(name) for name in ("native", "of_native")}
-
-
-def read_result(name: str) -> dict[str, Any]:
-    """The document that is kept of a build; empty if there is none."""
-    try:
-        document = json.loads(result_file(name).read_text())
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def kept_for_page(name: str, minor: str) -> Outcome:
+def kept_for_page(name: str) -> Outcome:
     """What the last run that tried this build found, of whichever sources."""
-    outcome = kept(name, minor, stale=True)
-    if not outcome.facts and absence_file(name).exists():
-        return Outcome(name, absent=absence_file(name).read_text())
-    return outcome
+    outcome = read(name).outcome
+    return replace(outcome, absent=None) if outcome.facts else outcome
 
 
-def kept(name: str, minor: str, stale: bool = False) -> Outcome:
-    """What is kept of the build, as far as it is of this state of the tree (or if `stale`)."""
-    document = read_result(name)
-    if not document:
-        return Outcome(name)
-    same = stale or document["of"] == tree_digest()
-    same_wheel = stale or document["of_wheel"] == wheel_digest(minor)
-    same_native = stale or document["of_native"] == tree_digest()
+def kept(name: str, minor: str) -> Outcome:
+    """What is kept of the build, as far as it is of this state of the tree."""
+    found, tree = read(name), tree_digest()
     return Outcome(
         name,
-        facts=document["facts"],
-        source=as_installation(document["source"]) if same else None,
-        wheel=as_installation(document["wheel"]) if same_wheel else None,
-        native=tuple(document["native"]) if same_native and document["native"] else None,
+        facts=found.outcome.facts,
+        source=found.outcome.source if found.of == tree else None,
+        wheel=found.outcome.wheel if found.of_wheel == wheel_digest(minor) else None,
+        native=found.outcome.native if found.of_native == tree else None,
     )
-
-
-def as_installation(document: dict[str, Any] | None) -> Installation | None:
-    if document is None:
-        return None
-    memory = document["memory"]
-    return Installation(document["failure"], Memory(**memory) if memory else None)

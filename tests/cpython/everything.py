@@ -23,8 +23,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from itertools import product
+from pathlib import Path
 
 import click
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))  # benchmarks.matrix
+
 from expected import MODES, Change, expected_for, load_changes
 from outcomes import ModuleRun
 from rich import box

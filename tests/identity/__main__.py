@@ -10,15 +10,17 @@ var/identity, from which docs/results/identities.md is written.
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
 
-from benchmarks.uv import REPOSITORY, build_digest
+from benchmarks.matrix.environments import REPOSITORY, build_digest
+from benchmarks.matrix.store import Store
+from pasture.display.records import decoded
 from tests.identity.engines import ENGINES, PROGRAMS, Engine
 from tests.identity.page import write_page
 from tests.identity.relations import (
@@ -29,7 +31,7 @@ from tests.identity.relations import (
     relations_of,
 )
 
-KEPT = REPOSITORY / "var" / "identity"
+STORE: Store[Relations] = Store(REPOSITORY / "var" / "identity", decode=partial(decoded, Relations))
 
 
 def _state(engine: Engine, mode: str) -> str:
@@ -40,24 +42,18 @@ def _state(engine: Engine, mode: str) -> str:
 
 def kept(engine: Engine, mode: str) -> Relations | None:
     """What is kept of a start, whatever it was made with; None if there is nothing."""
-    try:
-        found: Relations = json.loads((KEPT / engine.name / f"{mode}.json").read_text())["found"]
-    except (OSError, ValueError):
-        return None
-    return found
+    return STORE.kept(f"{engine.name}/{mode}")
 
 
 def obtain(engine: Engine, mode: str, resume: bool) -> Relations:
     """The relations of a start that is kept and still holds, or of a new one."""
-    file = KEPT / engine.name / f"{mode}.json"
-    state = _state(engine, mode)
-    if resume and file.exists() and json.loads(file.read_text())["state"] == state:
-        return kept(engine, mode) or {}
+    name, state = f"{engine.name}/{mode}", _state(engine, mode)
+    if resume and (found := STORE.kept(name, state)) is not None:
+        return found
     click.echo(f"  {engine.name}: {mode} ...", err=True)
     with tempfile.TemporaryDirectory() as folder:
         found = relations_of(engine.run(mode, Path(folder) / "start"))
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps({"state": state, "found": found}, indent=1) + "\n")
+    STORE.keep(name, found, state)
     return found
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.engines.environments import python_for
-from benchmarks.engines.redis_server import redis_server
+from benchmarks.matrix.redis_server import redis_server
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group, environment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from benchmarks.uv import REPOSITORY
+from benchmarks.matrix.environments import REPOSITORY
 from tests.identity.relations import Difference, Relations, accepted, differences, reason_for
 
 PAGE = REPOSITORY / "docs" / "results" / "identities.md"

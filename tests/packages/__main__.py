@@ -20,7 +20,7 @@ import click
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "cpython"))  # outcomes, expected and targets serve both
-sys.path.append(str(HERE.parent.parent))  # benchmarks.uv
+sys.path.append(str(HERE.parent.parent))  # benchmarks.matrix.environments
 
 from catalog import Package, load_packages  # noqa: E402
 from comparison import Comparison, compare, expected_of  # noqa: E402
@@ -33,7 +33,7 @@ from rich.markup import escape  # noqa: E402
 from runs import run_tests  # noqa: E402
 from summary import markdown, packages_table  # noqa: E402
 
-from benchmarks.uv import build_digest  # noqa: E402
+from benchmarks.matrix.environments import build_digest  # noqa: E402
 
 CHANGES = load_changes(HERE / "expected.toml")
 

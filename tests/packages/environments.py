@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 from catalog import Package
 
-from benchmarks.uv import build_pasture, find_interpreter, run, uv
+from benchmarks.matrix.environments import build_pasture, find_interpreter, run, uv
 
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent.parent

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.uv import build_pasture, find_interpreter, uv
+from benchmarks.matrix.environments import build_pasture, find_interpreter, uv
 from tests.sites.catalog import REPOSITORY, Site
 
 PREPARE_S = 900.0

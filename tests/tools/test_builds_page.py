@@ -191,7 +191,7 @@ def test_a_run_without_native_tests_leaves_what_they_said_to_the_page(
     harness.kept.keep(make_row(native=(166, 0, 4)).outcome, "3.13")
     (tmp_path / "tree" / "src" / "native" / "seal.c").write_text("int other;")
     harness.kept.keep(make_row().outcome, "3.13")
-    assert harness.kept.kept_for_page("b", "3.13").native == (166, 0, 4)
+    assert harness.kept.kept_for_page("b").native == (166, 0, 4)
     assert harness.kept.kept("b", "3.13") == make_row().outcome
 
 
@@ -209,13 +209,13 @@ def test_that_an_interpreter_is_not_there_is_kept_for_the_page_alone(
 ) -> None:
     harness.kept.keep(make_row(absent="no network").outcome, "3.13")
     assert harness.kept.kept("b", "3.13") == harness.trials.Outcome("b")
-    assert harness.kept.kept_for_page("b", "3.13").absent == "no network"
+    assert harness.kept.kept_for_page("b").absent == "no network"
     harness.kept.keep(make_row().outcome, "3.13")
-    assert harness.kept.kept_for_page("b", "3.13") == make_row().outcome
+    assert harness.kept.kept_for_page("b") == make_row().outcome
 
 
 def test_a_result_that_was_cut_short_is_tried_anew(harness: Harness) -> None:
-    harness.kept.result_file("b").write_text('{"of": ')
+    harness.kept.store().file("b/result").write_text('{"of": ')
     assert harness.kept.kept("b", "3.13") == harness.trials.Outcome("b")
 
 

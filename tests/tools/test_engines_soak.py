@@ -4,10 +4,10 @@ import random
 from pathlib import Path
 
 from benchmarks.engines.engine import Variant
-from benchmarks.engines.soak.kinds import KINDS
-from benchmarks.engines.soak.load import Done
-from benchmarks.engines.soak.run import ENDING, FAULTS, RELOAD, plan
-from benchmarks.engines.soak.tally import KILLING, Tally, complaints, load, save
+from benchmarks.faults.engines import KINDS
+from benchmarks.faults.jobs import Done
+from benchmarks.faults.life import ENDING, FAULTS, RELOAD, plan
+from benchmarks.faults.tally import KILLING, Tally, complaints, store
 
 
 def tally(**counts: dict[str, int]) -> Tally:
@@ -23,9 +23,9 @@ def test_what_is_kept_reads_as_it_was_written(tmp_path: Path) -> None:
         "sealed": tally(faults={"reload": 5}),
     }
     written["sealed"].left.append("a process")
-    save("celery", written, tmp_path)
-    assert load("celery", tmp_path) == written
-    assert load("dask", tmp_path) == {}
+    store(tmp_path).keep("celery", written)
+    assert store(tmp_path).kept("celery") == written
+    assert store(tmp_path).kept("dask") is None
 
 
 def test_a_loss_that_the_engine_does_not_have_by_itself_is_a_complaint() -> None:

@@ -12,8 +12,8 @@ from benchmarks.engines import __main__ as command
 from benchmarks.engines.engine import Engine, Figures, Place, Variant
 from benchmarks.engines.environments import pins_of
 from benchmarks.engines.page import write_page
-from benchmarks.engines.results import Result, key_of, load, save
-from benchmarks.uv import REPOSITORY
+from benchmarks.engines.results import Result, key_of, store
+from benchmarks.matrix.environments import REPOSITORY
 
 
 def measure(variant: Variant, place: Place) -> Figures:
@@ -30,7 +30,7 @@ def figures(
 
 
 def result(theirs: list[Figures], sealed: list[Figures]) -> Result:
-    return Result("key", {"slow": "1.2"}, {"theirs": theirs, "sealed": sealed}, [1.0])
+    return Result({"slow": "1.2"}, {"theirs": theirs, "sealed": sealed}, [1.0])
 
 
 def test_every_row_is_named_as_its_module_and_its_pins_and_its_guide_are_there() -> None:
@@ -68,8 +68,9 @@ def test_rounds_begin_with_one_variant_and_the_other_in_turn() -> None:
 
 def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
     kept = result([figures(60, items=3.0)], [figures(6, items=4.0)])
-    save(ROW, kept, tmp_path)
-    assert load(ROW, tmp_path) == kept
+    store(tmp_path).keep(ROW.name, kept, "key")
+    assert store(tmp_path).kept(ROW.name, "key") == kept
+    assert store(tmp_path).kept(ROW.name, "another") is None
     assert kept.rounds() == 1
 
 
@@ -85,7 +86,7 @@ def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
 )
 def test_a_file_that_is_not_a_result_counts_as_none(tmp_path: Path, text: str) -> None:
     (tmp_path / "slow.json").write_text(text)
-    assert load(ROW, tmp_path) is None
+    assert store(tmp_path).kept(ROW.name) is None
 
 
 def test_a_start_without_its_counterpart_makes_no_round(tmp_path: Path) -> None:
@@ -151,11 +152,10 @@ def test_a_round_that_is_half_there_is_finished_and_what_is_complete_is_kept(
         return figures(60)
 
     row = dataclasses.replace(ROW, measure=start)
-    monkeypatch.setattr(command, "load", lambda engine: load(engine, tmp_path))
-    monkeypatch.setattr(command, "save", lambda engine, kept: save(engine, kept, tmp_path))
+    monkeypatch.setattr(command, "store", lambda: store(tmp_path))
     command.measure(row, 1, again=False)
     kept = json.loads((tmp_path / "slow.json").read_text())
-    del kept["starts"]["sealed"]
+    del kept["result"]["starts"]["sealed"]
     (tmp_path / "slow.json").write_text(json.dumps(kept))
     command.measure(row, 2, again=False)
     assert started == ["theirs", "sealed", "sealed", "sealed", "theirs"]

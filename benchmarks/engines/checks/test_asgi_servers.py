@@ -18,7 +18,7 @@ from benchmarks.engines.environments import python_for
 from benchmarks.engines.queue_worker import PROGRAMS
 from benchmarks.engines.rows.granian import SERVER as GRANIAN
 from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
-from benchmarks.uv import REPOSITORY
+from benchmarks.matrix.environments import REPOSITORY
 from benchmarks.uvicorn_workers import PATHS, TIMEOUT_S, Served
 from pasture.launch.ports import LOOPBACK, free_port
 from pasture.launch.session import Group, environment

@@ -12,9 +12,9 @@ from benchmarks import airflow_executor
 from benchmarks.engines import queue_worker
 from benchmarks.engines.asgi_row import AsgiServer
 from benchmarks.engines.environments import python_for
-from benchmarks.engines.redis_server import redis_server
 from benchmarks.engines.rows.granian import SERVER as GRANIAN
 from benchmarks.engines.rows.hypercorn import SERVER as HYPERCORN
+from benchmarks.matrix.redis_server import redis_server
 from benchmarks.uvicorn_workers import PATHS, STARTED, TIMEOUT_S, Served
 from pasture.proc import tree
 

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.engines import queue_worker
 from benchmarks.engines.environments import python_for
-from benchmarks.engines.redis_server import redis_server
+from benchmarks.matrix.redis_server import redis_server
 
 SEALED = "policy seal on "
 PRELOADED = ("--preload", "rq_jobs")

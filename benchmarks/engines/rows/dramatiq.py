@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.engines import queue_worker
 from benchmarks.engines.engine import Engine, Figures, Place, Variant, memory_of
-from benchmarks.engines.redis_server import redis_server
+from benchmarks.matrix.redis_server import redis_server
 
 WORKERS = 4
 

@@ -11,7 +11,7 @@ import click
 
 from benchmarks.engines import queue_worker
 from benchmarks.engines.engine import Engine, Figures, Place, Variant, memory_of
-from benchmarks.engines.redis_server import redis_server
+from benchmarks.matrix.redis_server import redis_server
 
 JOBS = 60
 

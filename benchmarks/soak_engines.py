@@ -1,4 +1,4 @@
-"""`python -m benchmarks.engines.soak [ENGINE ...]`: faults under load, theirs and sealed.
+"""Faults under load of each engine, without pasture and sealed.
 
 Each engine has a file of results in `var/soak-engines/`; a variant that is there with as many
 minutes is not run again. Ends with the table of all that is kept, and a failure if a sealed engine
@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.engines.engine import VARIANTS, Variant
-from benchmarks.engines.soak.kinds import KINDS, Kind
-from benchmarks.engines.soak.run import plan, running
-from benchmarks.engines.soak.tally import COLUMNS, FOLDER, Tally, complaints, load, row_of, save
+from benchmarks.faults.engines import KINDS, Kind
+from benchmarks.faults.life import plan, running
+from benchmarks.faults.tally import COLUMNS, FOLDER, Tally, complaints, row_of, store
 from pasture.errors import PastureError
 
 
@@ -43,7 +43,7 @@ def show() -> list[str]:
     table = Table(*COLUMNS, box=box.SIMPLE_HEAD, title="without pasture / sealed")
     found = []
     for kind in KINDS:
-        kept = load(kind.name)
+        kept = store().kept(kind.name) or {}
         if all(variant in kept for variant in VARIANTS):
             table.add_row(*row_of(kind.name, kept["theirs"], kept["sealed"]))
             found += [f"{kind.name}: {line}" for line in complaints(kept["theirs"], kept["sealed"])]
@@ -71,7 +71,7 @@ def main(
     for kind in () if only_table else KINDS:
         if names and kind.name not in names:
             continue
-        kept = {} if again else load(kind.name)
+        kept = {} if again else store().kept(kind.name) or {}
         for variant in VARIANTS:
             if variant in kept and kept[variant].minutes >= minutes:
                 continue
@@ -83,7 +83,7 @@ def main(
                 failed.append(f"{kind.name}, {variant}")
                 continue
             kept[variant] = tally
-            save(kind.name, kept)
+            store().keep(kind.name, kept)
     lines = show()
     for line in lines:
         click.echo(line)

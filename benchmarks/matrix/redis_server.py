@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.uv import REPOSITORY
+from benchmarks.matrix.environments import REPOSITORY
 from pasture.launch.ports import free_port, listens
 from pasture.launch.session import Group
 

@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks import fault_kinds
 from benchmarks.engines.engine import Place, Variant
 from benchmarks.engines.environments import python_for
-from benchmarks.engines.soak.kinds import Kind, Start, served
-from benchmarks.engines.soak.load import Asked, Client, Done, Jobs
-from benchmarks.engines.soak.tally import Tally
-from benchmarks.fault_kinds import Impossible, Scene
-from benchmarks.fault_servers import PROGRAMS as TEST_PROGRAMS
-from benchmarks.fault_servers import Place as FaultPlace
-from benchmarks.soak_faults import names, reached
+from benchmarks.faults import kinds as fault_kinds
+from benchmarks.faults.engines import Kind, Start, served
+from benchmarks.faults.jobs import Asked, Client, Done, Jobs
+from benchmarks.faults.kinds import Impossible, Scene
+from benchmarks.faults.servers import PROGRAMS as TEST_PROGRAMS
+from benchmarks.faults.servers import Place as FaultPlace
+from benchmarks.faults.servers import names, reached
+from benchmarks.faults.tally import Tally
 from pasture.launch.session import Group, environment
 
-PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
+PROGRAMS = Path(__file__).resolve().parents[1] / "engines" / "programs"
 START_S = 300.0
 BACK_S = 45.0
 STOP_S = 60.0

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.fault_load import Load, Requests
+from benchmarks.faults.load import Load, Requests
 
 AT_ONCE = 8
 PAUSE_S = 0.1
@@ -21,7 +21,7 @@ OVERDUE_S = 30.0
 CLIENT_S = 120.0
 """How long a client takes at most for a number: its first may start a driver."""
 
-PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
+PROGRAMS = Path(__file__).resolve().parents[1] / "engines" / "programs"
 
 
 class Done:

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from benchmarks.fault_load import Loss
-from benchmarks.fault_servers import Place
+from benchmarks.faults.load import Loss
+from benchmarks.faults.servers import Place
 
 STOPPED_S = (1.0, 4.0)
 SHORT_S = (2.0, 4.0)

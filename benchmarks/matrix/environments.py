@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 WHEELS = REPOSITORY / "build" / "packages" / "wheels"
 BUILT_FROM = ("src", "CMakeLists.txt", "pyproject.toml")
 

@@ -1,16 +1,15 @@
-"""What was counted of an engine, kept as JSON: a file an engine, with a part for each variant."""
+"""What was counted of an engine in each variant, and what of it is a complaint."""
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from benchmarks.engines.engine import VARIANTS, Variant
-from benchmarks.uv import REPOSITORY
+from benchmarks.matrix.environments import REPOSITORY
+from benchmarks.matrix.store import Store
 
 KILLING = (
     "kill a process",
@@ -61,13 +60,7 @@ class Tally:
     examples: list[str] = field(default_factory=list)
 
 
-def load(name: str, folder: Path = FOLDER) -> dict[Variant, Tally]:
-    """What is kept of an engine."""
-    try:
-        kept = json.loads((folder / f"{name}.json").read_text())
-        return {variant: _tally(kept[variant]) for variant in VARIANTS if variant in kept}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+Tallies = dict[Variant, Tally]
 
 
 def _tally(document: dict[str, Any]) -> Tally:
@@ -78,16 +71,9 @@ def _tally(document: dict[str, Any]) -> Tally:
     return tally
 
 
-def _document(tally: Tally) -> dict[str, Any]:
-    return {one.name: getattr(tally, one.name) for one in fields(Tally)}
-
-
-def save(name: str, tallies: dict[Variant, Tally], folder: Path = FOLDER) -> None:
-    """Keep it; a reader sees the old file or the new one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    beside = folder / f".{name}.json.{os.getpid()}"
-    beside.write_text(json.dumps({v: _document(t) for v, t in tallies.items()}, indent=1) + "\n")
-    beside.replace(folder / f"{name}.json")
+def store(folder: Path = FOLDER) -> Store[Tallies]:
+    """A result an engine: a tally of each variant."""
+    return Store(folder, decode=lambda kept: {v: _tally(kept[v]) for v in VARIANTS if v in kept})
 
 
 def complaints(theirs: Tally, sealed: Tally) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.engines import dask_node, spark_cluster
 from benchmarks.engines.dask_node import SEALED_WORDS
 from benchmarks.engines.engine import Place, Variant
-from benchmarks.engines.redis_server import redis_server
+from benchmarks.matrix.redis_server import redis_server
 from pasture.launch.ports import LOOPBACK, free_port
 
 WORKERS = 3

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pasture.launch.ports import LOOPBACK, free_port, listens
@@ -21,7 +21,7 @@ from pasture.launch.session import Group, environment
 from pasture.proc.tree import forked_workers, is_running
 from pasture.scoreboard.reader import read_scoreboard
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
 WORKERS = 3
 TIMEOUT_S = 60.0
@@ -150,18 +150,21 @@ class Server(Group):
         return self.exit_code(TIMEOUT_S)
 
 
-@contextlib.contextmanager
-def redis(directory: Path) -> Iterator[str]:
-    """Address of a Redis that keeps nothing."""
-    found = subprocess.run(
-        [str(ROOT / "tools" / "services"), "redis-server"], capture_output=True, text=True
-    )
-    if found.returncode != 0:
-        raise RuntimeError(f"Redis cannot be had: {found.stderr.strip()}")
-    port = free_port()
-    options = ["--port", f"{port}", "--bind", LOOPBACK, "--save", "", "--dir", str(directory)]
-    with Group([found.stdout.strip(), *options], log=directory / "redis.log") as server:
-        server.wait_for(
-            lambda: "Ready to accept" in server.log, "Redis does not start", timeout_s=TIMEOUT_S
-        )
-        yield f"redis://{LOOPBACK}:{port}/0"
+def reached(condition: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def names(pids: tuple[int, ...] | list[int]) -> list[str]:
+    """Pid, state and command of each process."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{pid}/stat").read_text().split()[:4]
+            command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+            found.append(f"{' '.join(stat)} {command}")
+    return found

@@ -1,1 +1,0 @@
-"""Faults under each engine, beside the same engine without pasture: `make soak-engines`."""

@@ -1,0 +1,1 @@
+"""Faults under load: every loss has an excuse, and a sealed engine does what it does plain."""

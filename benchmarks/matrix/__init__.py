@@ -1,0 +1,1 @@
+"""What comparisons over engines, agents, sites, packages, versions and builds share."""
