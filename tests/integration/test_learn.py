@@ -65,6 +65,23 @@ def test_a_server_builds_before_the_fork_what_its_workers_have_built(serve, tmp_
     assert f"profile: built {entries} of {entries} entries" in server.log
 
 
+def test_a_server_by_itself_uses_at_the_next_start_what_it_has_learned(serve, tmp_path):
+    options = ("--auto", "--learn", str(tmp_path / "learned"))
+    server = serve(app="learning_app:app", options=options)
+    assert "auto: nothing was learned yet" in server.log
+    server.wait_for(
+        lambda: server.get("/learned-5?page=2") and "the mold of generation 1 after" in server.log,
+        "a refork",
+    )
+    server.wait_for(lambda: file.read(tmp_path / "learned").of("request"), "a request")
+    server.stop()
+
+    server = serve(app="learning_app:app", options=options)
+    answer = server.get("/")
+    assert answer["imported by"] == answer["filled by"] != answer["pid"]
+    assert "pasture: warm-up: GET /learned-5?page=2" in server.log
+
+
 def test_workers_that_record_become_molds_and_those_that_come_of_them_record(serve, tmp_path):
     path = tmp_path / "site.profile"
     server = serve(

@@ -5,6 +5,7 @@ packages nor its frames are in the heap that is sealed.
 """
 
 import difflib
+import hashlib
 import importlib.util
 import os
 import re
@@ -18,12 +19,13 @@ import click
 
 from pasture.display.sections import SectionedCommand
 from pasture.errors import MissingExtra, UsageError
-from pasture.sealing.policy import find_policy
+from pasture.sealing.policy import DEFAULT_POLICY, find_policy
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
 from pasture.serving.setting import Setting
 from pasture.serving.settings import SETTINGS, read_environment, to_environment
 from pasture.serving.starter import STUB, VARIABLE, starter
+from pasture.trust import user_cache
 from pasture.trust.untrusted_text import printable
 
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
@@ -62,6 +64,12 @@ def _option(row: Setting) -> click.Option:
     params=[
         *(_option(row) for row in SETTINGS.values() if row.option),
         click.Option(
+            ["--auto"],
+            is_flag=True,
+            help="Learn while the server runs, in the user's cache or the file of --learn, and "
+            "build it before the fork from the next start on; with --refork where the server can.",
+        ),
+        click.Option(
             ["--image"],
             metavar="FILE",
             help="Start the server out of this image of pasture[image], or 'auto'.",
@@ -69,7 +77,9 @@ def _option(row: Setting) -> click.Option:
     ],
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="SERVER ARGS")
-def command(command: tuple[str, ...], image: str | None, **options: Any) -> None:
+def command(
+    command: tuple[str, ...], image: str | None, auto: bool = False, **options: Any
+) -> None:
     """Run a pre-fork server with its heap sealed before each fork.
 
     SERVER ARGS is the server's own command, as in
@@ -84,8 +94,10 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
         pasture run -- python app.py
     """
     given = {name: raw for name, raw in options.items() if raw not in (None, ())}
-    _check(given)
     row = _row_of(command[0])
+    if auto:
+        given |= _learning(row, command, given)
+    _check(given)
     for name, raw in given.items():
         if raw:
             SETTINGS[name].require(row)
@@ -103,6 +115,28 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(python, [python, "-m", row.module, *command[1:]], environ)
+
+
+def _learning(row: Row, command: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What `--auto` adds to the options that are given."""
+    found: dict[str, Any] = {}
+    try:
+        found["auto"] = given.get("learn") or user_cache.folder("learned") / _file_of(row, command)
+    except UsageError as error:
+        click.echo(f"pasture: auto: nothing is learned: {error}; or name a file: --learn", err=True)
+    if row.reforks and given.get("lifespan") != "once" and not {"policy", "refork"} & set(given):
+        schedule = ",".join(map(str, find_policy("refork").refork))
+        found |= {
+            "policy": DEFAULT_POLICY,
+            "refork": schedule,
+        }  # with requests before the fork, too
+    return found
+
+
+def _file_of(row: Row, command: tuple[str, ...]) -> str:
+    """One file for a command in a folder, by an interpreter."""
+    what = "\0".join((str(Path.cwd()), sys.prefix, *command))
+    return f"{row.name}-{hashlib.sha256(os.fsencode(what)).hexdigest()[:16]}.profile"
 
 
 def _image(image: str | None) -> dict[str, str]:

@@ -32,6 +32,11 @@ _NEEDS_LOGIN = (
     "cookie of a test account (--warm-header 'Cookie: ...', or PASTURE_WARM_HEADERS_FILE)"
 )
 
+_NOTHING_YET = (
+    "auto: nothing was learned yet: what workers build is recorded in %s, and built before the "
+    "fork from the next start on"
+)
+
 _built: list[Built] = []
 _meter: Meter | None = None
 _recorder: Recorder | None = None
@@ -44,6 +49,8 @@ def prepare(settings: ServerSettings, write: Callable[[int, str], object]) -> No
 
     In the parent, before the seal. `write` takes a level of `logging` and a line of the log.
     """
+    if settings.auto is not None and settings.profile is None:
+        write(logging.INFO, _NOTHING_YET % printable(str(settings.auto)))
     take_in(
         *(settings.profile, settings.learn, write),
         step_s=settings.warm_timeout_s,

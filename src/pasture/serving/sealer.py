@@ -220,8 +220,8 @@ class Sealer:
         if not report.sealed:
             return f"; next: pasture doctor {self._server()}"
         step = f"pasture top {self._server()}"
-        if has_warm_up and policy.warms_up and not self._settings.warm_up:
-            step = "requests to serve before the fork, as in --warm / or PASTURE_WARM=/"
+        if has_warm_up and policy.warms_up and not (self._settings.warm_up or self._settings.auto):
+            step = "requests to serve before the fork: --auto learns them, --warm / names one"
         return f"{_shared() if report.objects else ''}; next: {step}"
 
     def _write(self, report: SealReport) -> None:

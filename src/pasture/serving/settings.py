@@ -75,6 +75,16 @@ def _read_profile(path: str) -> Profile:
     return file.read(Path(path))
 
 
+def _read_learned(path: str | Path) -> Profile | None:
+    """What was learned so far: nothing that is wrong with it keeps a server from its start."""
+    from pasture.profile import file
+
+    try:
+        return file.read(Path(path)) if Path(path).exists() else None
+    except PastureError as error:
+        return file.Profile(problems=(f"{error}; what was learned is not used",))
+
+
 def _parse_requests(
     lines: str | Iterable[str], file: Raw, headers: Iterable[str], headers_file: Raw
 ) -> Requests:
@@ -175,6 +185,11 @@ class ServerSettings:
         "--learn",
         takes=Path,
         help="File to record in what workers build after it, for --profile.",
+    )
+    auto: Path | None = setting(
+        "PASTURE_AUTO",
+        takes=Path,
+        help="File to record in, and to build from at the next start. `pasture run --auto` sets it.",
     )
     once: bool | None = setting(
         "PASTURE_ONCE",
@@ -336,6 +351,10 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     if not warm_up:  # a trial's requests are not mixed with those of a configuration
         warm_up += _ROWS["warm_up"].read({}, given)
     profile = _ROWS["profile"].read(environ, given)
+    auto = _ROWS["auto"].read(environ, given)
+    if auto is not None:
+        given.setdefault("learn", auto)
+        profile = _read_learned(auto) if profile is None else profile
     if profile is not None:
         warm_up += Requests(tuple(map(parse_request, profile.of("request"))))
     values = {"policy": policy, "warm_up": warm_up, "profile": profile}

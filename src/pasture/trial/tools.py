@@ -22,46 +22,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pasture.display.progress import Finished, OnEvent, Started
-from pasture.errors import MissingExtra, ServerFailed, UsageError
+from pasture.errors import MissingExtra, ServerFailed
 from pasture.launch.session import Group, environment, guarded, tail
 from pasture.trial.server import Pause
-from pasture.trust import private_files
+from pasture.trust import private_files, user_cache
 from pasture.trust.locks import locked
-
-HINT = "set XDG_CACHE_HOME to a folder of your own with room in it"
-
-
-def cache_folder() -> Path:
-    """The folder of what outlives a trial, made if it is not there. It may be deleted at any time.
-
-    Raises:
-        UsageError: it cannot be made, or another user has a say in it.
-    """
-    base = _base()
-    try:
-        # Each of them: who may write to one can put a folder of his own in the next one's place.
-        for folder in (base, base / "pasture", base / "pasture" / "trial"):
-            private_files.make_folder(folder)
-    except OSError as error:
-        raise refused(base / "pasture" / "trial", error) from None
-    return base / "pasture" / "trial"
-
-
-def refused(path: Path, error: OSError) -> UsageError:
-    """The error for what cannot be kept."""
-    return UsageError(f"cannot keep anything in {path}: {error.strerror or error}", hint=HINT)
-
-
-def _base() -> Path:
-    """By the XDG Base Directory Specification, which has a relative path ignored."""
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if named.is_absolute():
-        return named
-    try:
-        return Path.home() / ".cache"
-    except RuntimeError:
-        raise UsageError("this user has no home folder", hint=HINT) from None
-
 
 _TRY_S = 120.0
 _INSTALL_S = 900.0
@@ -161,7 +126,7 @@ def find_or_make(tools: Tools, emit: OnEvent, pause: Pause) -> ToolEnvironment:
         MissingExtra: they cannot be installed.
         UsageError: there is no place to keep them.
     """
-    cache = cache_folder()
+    cache = user_cache.folder("trial")
     made = ToolEnvironment(cache / f"{tools.name}-{_key(tools)}")
     try:
         with locked(cache, _saying_why(tools, emit, pause)) as alone:
@@ -175,7 +140,7 @@ def find_or_make(tools: Tools, emit: OnEvent, pause: Pause) -> ToolEnvironment:
                 _make(tools, installer, made, pause)
                 emit(Finished(tools.name))
     except OSError as error:
-        raise refused(cache, error) from None
+        raise user_cache.refused(cache, error) from None
     return made
 
 
@@ -288,6 +253,6 @@ def _not_installed(tools: Tools, installer: str, said: str) -> MissingExtra:
     return MissingExtra(
         f"{tools.what} could not be installed",
         hint=f"it takes a package index, once: check the settings of {installer}; or {by_hand}; "
-        f"if the disk is full, {HINT}; the output of {installer} ends with\n"
+        f"if the disk is full, {user_cache.HINT}; the output of {installer} ends with\n"
         + tail(said, _SAID_LINES),
     )

@@ -166,3 +166,44 @@ def test_policies_are_listed_with_their_steps(
     out = capsys.readouterr().out
     assert all(name in out for name in POLICIES)
     assert "immortalize" in out
+
+
+def test_auto_learns_in_the_cache_a_file_for_each_command_and_reforks_where_that_is_possible(
+    replaced: Exec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    files = set()
+    for command in (["gunicorn", "app:app"], ["gunicorn", "other:app"], ["celery", "-A", "app"]):
+        assert run(["run", "--auto", *command]) == 0
+        files.add(replaced.environ["PASTURE_AUTO"])
+        assert Path(replaced.environ["PASTURE_AUTO"]).parent == tmp_path / "pasture" / "learned"
+        reforks = "50,500,2000" if command[0] == "gunicorn" else None
+        assert replaced.environ.get("PASTURE_REFORK") == reforks
+    assert len(files) == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--policy", "freeze"), ("--lifespan", "once"), ("--policy", "seal", "--learn", "here")],
+)
+def test_auto_leaves_alone_what_is_said(
+    options: tuple[str, ...], replaced: Exec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run(["run", "--auto", *options, "gunicorn", "app:app"]) == 0
+    assert "PASTURE_REFORK" not in replaced.environ
+    if "--learn" in options:
+        assert Path(replaced.environ["PASTURE_AUTO"]) == Path("here").absolute()
+
+
+def test_auto_without_a_cache_says_so_and_the_server_starts(
+    replaced: Exec,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "pasture").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run(["run", "--auto", "gunicorn", "app:app"]) == 0
+    assert "PASTURE_AUTO" not in replaced.environ
+    assert "auto: nothing is learned: cannot keep anything in" in capsys.readouterr().err

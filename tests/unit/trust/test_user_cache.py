@@ -1,4 +1,4 @@
-"""The folder of what outlives a trial: whose it is, and where."""
+"""Folders of the user's cache: whose they are, and where."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UsageError
-from pasture.trial.tools import cache_folder
+from pasture.trust import user_cache
 
 pytestmark = pytest.mark.once
 
@@ -22,7 +22,7 @@ def test_a_cache_that_every_user_may_write_to_is_refused(cache: Path) -> None:
     (cache / "pasture").chmod(0o777)
 
     with pytest.raises(UsageError, match="every user may write") as raised:
-        cache_folder()
+        user_cache.folder("trial")
 
     assert "XDG_CACHE_HOME" in raised.value.hint
 
@@ -33,18 +33,18 @@ def test_a_cache_of_another_user_is_refused(cache: Path) -> None:
     os.chown(cache / "pasture", 65534, 65534)
 
     with pytest.raises(UsageError, match="belongs to user 65534"):
-        cache_folder()
+        user_cache.folder("trial")
 
 
 def test_a_cache_that_is_a_file_is_refused(cache: Path) -> None:
     cache.write_text("")
 
     with pytest.raises(UsageError, match="cannot keep anything"):
-        cache_folder()
+        user_cache.folder("trial")
 
 
 def test_a_relative_cache_is_ignored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "here")
     monkeypatch.setenv("HOME", str(tmp_path))
 
-    assert cache_folder() == tmp_path / ".cache" / "pasture" / "trial"
+    assert user_cache.folder("trial") == tmp_path / ".cache" / "pasture" / "trial"
