@@ -254,7 +254,7 @@ bench: ## List the benchmarks
 	@awk 'FNR == 1 && /^"""/ {name = FILENAME; gsub(/^benchmarks\/|(\/__main__)?\.py$$/, "", name); \
 	    if (name !~ /^(__|soak)/) name = "bench-" name; gsub(/_/, "-", name); \
 	    sub(/^"""(`make [a-z-]*`: )?/, ""); if (name !~ /^--/) printf "  %-26s %s\n", name, $$0}' \
-	    benchmarks/*.py benchmarks/gpu/__main__.py benchmarks/sites/__main__.py
+	    benchmarks/*.py benchmarks/gpu/__main__.py
 
 #: bench-NAME, soak-NAME | One of them, as in `make bench-site ARGS="--rounds 3"`
 MODULE = $(subst -,_,$*)

@@ -29,14 +29,15 @@ from benchmarks.image import SITE, get, load
 from benchmarks.matrix.environments import REPOSITORY, uv
 from benchmarks.matrix.redis_server import redis_server
 from benchmarks.matrix.spread import spread_of
-from benchmarks.sites.environment import make_environment, prepare
-from benchmarks.sites.environment import variables as known_variables
-from benchmarks.sites.site import SITES, Site, read_sites
+from benchmarks.sites import prepare
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import read_memory
 from pasture.warmup.requests import read_requests
+from tests.sites.catalog import MeasuredSite, load_measured
+from tests.sites.environments import make_environment
+from tests.sites.environments import variables as known_variables
 
 PACKAGES = REPOSITORY / "build" / "learn"
 PANDAS = "pandas==3.1.1"
@@ -148,7 +149,7 @@ def cost_of(folder: Path, variables: Environ) -> Figures:
 # -- other people's applications
 
 
-def visit_other(folder: Path, chosen: Site, python: Path, variables: Environ) -> Figures:
+def visit_other(folder: Path, chosen: MeasuredSite, python: Path, variables: Environ) -> Figures:
     paths = [
         line.removeprefix("GET ")
         for line in (chosen.data / "urls.txt").read_text().splitlines()
@@ -156,7 +157,7 @@ def visit_other(folder: Path, chosen: Site, python: Path, variables: Environ) ->
     ]
     headers = dict(read_requests(file).headers) if (file := headers_of(chosen)) else {}
     app = (*chosen.arguments, chosen.app)
-    given = {**known_variables(chosen), **variables}
+    given = {**known_variables(chosen, {}), **variables}
     with site(given, folder, python, app, chosen.data / chosen.chdir) as (pid, port):
         start = time.perf_counter()
         get(port, paths[0], headers)
@@ -166,16 +167,17 @@ def visit_other(folder: Path, chosen: Site, python: Path, variables: Environ) ->
         return {"first": first, "private": private_mb(pid)}
 
 
-def headers_of(chosen: Site) -> Path | None:
+def headers_of(chosen: MeasuredSite) -> Path | None:
     file = chosen.data / "headers.txt"
     return file if file.exists() else None
 
 
 def show_others(folder: Path, rounds: int, names: Sequence[str]) -> None:
     for name in names:
-        chosen = read_sites(SITES)[name]
-        python = make_environment(chosen)
-        prepare(chosen, python)
+        chosen = load_measured()[name]
+        make_environment(chosen)
+        prepare(chosen)
+        python = chosen.python_program
         measure = partial(visit_other, folder, chosen, python)
         learned = str(folder / f"{name}.profile")
         measure({"PASTURE_LEARN": learned})

@@ -16,6 +16,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 FILE = HERE / "sites.toml"
 VERSIONS = HERE / "versions.toml"
+MEASURED = HERE / "measured.toml"
 AGES = ("oldest", "newest")
 REPOSITORY = HERE.parent.parent
 BUILD = REPOSITORY / "build" / "test-sites"
@@ -46,7 +47,7 @@ class Site:
     about: str
     python: str
     packages: Sequence[str]
-    serve: Sequence[str]
+    serve: Sequence[str] = ()
     beside: Sequence[Sequence[str]] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     services: Sequence[str] = ()
@@ -111,6 +112,43 @@ class Site:
 
     def as_dict(self) -> dict[str, object]:
         return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredSite(Site):
+    """One table of measured.toml. Its environment is that of the site of the same name.
+
+    Attributes:
+        app: as gunicorn names it.
+        arguments: of gunicorn.
+        sealed: variables of the sealed server alone.
+        lock: name of the site whose environment it uses; "" for its own.
+        note: what a reader must know of its figures, in whole sentences.
+    """
+
+    app: str = ""
+    arguments: Sequence[str] = ()
+    sealed: Mapping[str, str] = field(default_factory=dict)
+    lock: str = ""
+    note: str = ""
+
+    @property
+    def folder(self) -> Path:
+        return REPOSITORY / "var" / "bench-sites" / self.name
+
+    @property
+    def environment(self) -> Path:
+        return BUILD / (self.lock or self.name) / "environment"
+
+    @property
+    def lock_file(self) -> Path:
+        return HERE / "locks" / f"{self.lock or self.name}.txt"
+
+
+def load_measured(file: Path = MEASURED) -> dict[str, MeasuredSite]:
+    """Dict of name to site, in the order of the file."""
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {name: MeasuredSite(name=name, **table) for name, table in tables.items()}
 
 
 def load_sites(file: Path = FILE) -> dict[str, Site]:
