@@ -124,6 +124,90 @@ def test_what_a_module_sets_itself_is_not_read(recorded: Recorded, way: str) -> 
     assert (found, names, walkers) == (expected, [], [])
 
 
+ASKS = {
+    "prefix": ("{k[4:].lower(): v for k, v in E.items() if k.startswith('APP_')}", ["APP_"], []),
+    "two prefixes": ("[k for k in E if k.startswith(('A_', 'B_'))]", ["A_", "B_"], []),
+    "in any case": ("[E[k] for k in E if k.upper().startswith('APP_')]", ["APP_"], []),
+    "slice": ("[k for k in E if k[:4] == 'APP_']", ["APP_"], []),
+    "equal": ("[v for k, v in E.items() if k == 'APP']", ["APP"], []),
+    "one of some": ("[k for k in E.keys() if k in ('A', 'B')]", ["A", "B"], []),
+    "removed prefix": ("[k for k in E if k.removeprefix('APP_') == 'X']", ["APP_"], ["X"]),
+    "suffix": ("[k for k in E if k.lower()[-6:] == '_proxy']", [], ["_proxy"]),
+    "end": ("[k for k in E if k.endswith('_PROXY')]", [], ["_PROXY"]),
+    "part": ("[k for k in E if 'PROXY' in k or k.find('URL') > 0]", [], ["PROXY", "URL"]),
+    "piece": ("[k for k in E if k.split('_')[0] == 'APP']", ["APP"], []),
+    "sorted": ("[k for k in sorted(E) if k.startswith('APP_')]", ["APP_"], []),
+}
+"""What says which variables matter: how they begin, and what they contain."""
+BLIND = {
+    "copy": "E.copy()",
+    "dict": "dict(E)",
+    "set": "{'APP'} & set(E)",
+    "regular expression": "[k for k in E if re.match('APP_', k)]",
+    "counted": "len(E)",
+    "values": "[v for v in E.values() if v == 'x']",
+    "kept by what it is not": "globals().update(kept=[k for k in E if not k.startswith('_')])",
+    "values kept": "globals().update(kept=[v for k, v in E.items() if not k.startswith('_')])",
+    "bytes": "[k for k in os.environb if k.startswith(b'APP_')]",
+    "posix": "[k for k in posix.environ if k.startswith(b'APP_')]",
+    "replaced": "[k for k in E if k.replace('_', '-').startswith('APP-')]",
+    "text": "[k for k in E if f'{k}'.startswith('APP-')]",
+    "first": "next(iter(E))",
+}
+LOADER = """
+import json, os, posix, re, sys
+from pasture_image.inside.names import Names
+E = os.environ
+for name, expression in json.loads(sys.argv[1]).items():
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        space = {**globals(), "__name__": "settings"}
+        with Names() as names:
+            eval(expression, space)
+        walk = names.walks["settings"]
+        found = None if walk.is_blind else [sorted(walk.begins), sorted(walk.contains)]
+        os.write(writer, json.dumps(found).encode())
+        os._exit(0)
+    os.close(writer)
+    os.wait()
+    print(json.dumps([name, json.loads(os.read(reader, 1 << 16))]), flush=True)
+"""
+
+
+def test_a_walk_says_for_which_variables_it_looks_or_that_it_does_not() -> None:
+    ways = {**{name: ask for name, (ask, *_) in ASKS.items()}, **BLIND}
+    done = subprocess.run(
+        [sys.executable, "-c", LOADER, json.dumps(ways)],
+        env={"APP_X": "1", "HOME": "/"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert not done.returncode, done.stderr
+    found = dict(json.loads(line) for line in done.stdout.splitlines())
+    assert found == {name: list(rest) for name, (_, *rest) in ASKS.items()} | dict.fromkeys(BLIND)
+
+
+LOOKS = """import os
+MINE = {k[4:].lower(): v for k, v in os.environ.items() if k.startswith("APP_")}
+URLS = [v for k, v in os.environ.items() if k.lower().endswith("_url")]
+"""
+
+
+def test_only_variables_that_a_walk_looks_for_are_compared(own_images: Images) -> None:
+    own_images.module("looks", LOOKS)
+    own_images.environ |= {"APP_MODE": "fast"}
+    own_images.built("--preload", "looks", "--env", "APP_MODE")
+    source = "import looks; print(looks.MINE, looks.URLS)"
+    usual = {f"NAME_{number}": f"{number}" for number in range(40)}
+    usual |= {"PATH": "/bin", "TERM": "dumb", "SHELL": "/bin/zsh", "PS1": "$", "PASTURE_X": "1"}
+    assert own_images.why("-c", source, environ=usual) == ""
+    assert own_images.document()["notes"] == []
+    for name in ("APP_MODE", "APP_NEW", "app_new", "DATABASE_URL", "Database_Url"):
+        environ = {**usual, name: "7"}
+        assert own_images.why("-c", source, environ=environ).endswith(f": {name}")
+        assert own_images.run("-c", source, environ=environ) == own_images.python(
+            "-c", source, environ=environ
+        )
+
+
 UNWATCHED = """
 import ctypes, os
 from pasture_image.inside import environment, variables

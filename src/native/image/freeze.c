@@ -41,12 +41,39 @@ freeze_facts freeze_own_facts;
 
 static disposition dispositions[SIGNALS + 1];
 static jmp_buf here;
+static uint64_t float_control; /* rounding, and what becomes of tiny numbers */
 static freeze_message *received;
 
 static int
 exchange(int number, const disposition *new, disposition *old)
 {
     return (int)syscall(SYS_rt_sigaction, number, new, old, sizeof old->mask);
+}
+
+static uint64_t
+read_float_control(void)
+{
+#ifdef __x86_64__
+    uint16_t of_x87;
+    __asm__ volatile("fnstcw %0" : "=m"(of_x87));
+    return (uint64_t)of_x87 << 32 | __builtin_ia32_stmxcsr();
+#else
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    return control;
+#endif
+}
+
+static void
+write_float_control(uint64_t control)
+{
+#ifdef __x86_64__
+    uint16_t of_x87 = (uint16_t)(control >> 32);
+    __asm__ volatile("fldcw %0" : : "m"(of_x87));
+    __builtin_ia32_ldmxcsr((unsigned)control);
+#else
+    __asm__ volatile("msr fpcr, %0" : : "r"(control));
+#endif
 }
 
 static void
@@ -123,6 +150,7 @@ freeze_here(void)
         return NULL;
     }
     keep_dispositions();
+    float_control = read_float_control();
     freeze_own_facts.program_break = (uint64_t)syscall(SYS_brk, 0);
     freeze_own_facts.entry = (uint64_t)(uintptr_t)come_to_life;
     freeze_own_facts.stack_pointer =
@@ -131,6 +159,7 @@ freeze_here(void)
         (void)raise(SIGSTOP);
         _exit(0); /* woken up, though it was only there to be copied */
     }
+    write_float_control(float_control);
     environ = received->envp;
     if (received->scratch_bytes) {
         (void)munmap((void *)(uintptr_t)received->scratch, received->scratch_bytes);

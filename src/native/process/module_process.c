@@ -118,6 +118,22 @@ die_with_parent(PyObject *Py_UNUSED(module), PyObject *signal)
 }
 
 static PyObject *
+dumpable(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return PyLong_FromLong(prctl_dumpable());
+}
+
+static PyObject *
+set_dumpable(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    int value = (int)PyLong_AsLong(number);
+    if (value == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    return none_or_os_error(prctl_set_dumpable(value));
+}
+
+static PyObject *
 signal_action(PyObject *Py_UNUSED(module), PyObject *number)
 {
     struct sigaction action;
@@ -182,6 +198,8 @@ PyMethodDef module_process_methods[] = {
     {"exit_process", exit_process, METH_VARARGS, NULL},
     {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},
+    {"dumpable", dumpable, METH_NOARGS, NULL},
+    {"set_dumpable", set_dumpable, METH_O, NULL},
     {"signal_action", signal_action, METH_O, NULL},
     {"set_signal_action", set_signal_action, METH_VARARGS, NULL},
     {"reset_signal_after_first", reset_signal_after_first, METH_O, NULL},

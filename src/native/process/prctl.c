@@ -15,3 +15,15 @@ prctl_die_with_parent(int signal)
 {
     return prctl(PR_SET_PDEATHSIG, (unsigned long)signal, 0UL, 0UL, 0UL) ? errno : 0;
 }
+
+int
+prctl_dumpable(void)
+{
+    return prctl(PR_GET_DUMPABLE, 0UL, 0UL, 0UL, 0UL);
+}
+
+int
+prctl_set_dumpable(int value)
+{
+    return prctl(PR_SET_DUMPABLE, (unsigned long)value, 0UL, 0UL, 0UL) ? errno : 0;
+}

@@ -63,7 +63,7 @@ are_texts(const checked *c, uint64_t at, bool (*is_good)(const char *))
 static bool
 is_rule(const char *text)
 {
-    return strchr("=-^!~", *text) != NULL && (*text != '=' || strchr(text + 1, '=') != NULL);
+    return strchr("=-^*!~", *text) != NULL && (*text != '=' || strchr(text + 1, '=') != NULL);
 }
 
 /* ---- places in memory ---- */

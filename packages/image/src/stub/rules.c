@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 static const char *
 value_of(char **environ, const char *name, size_t length)
@@ -27,7 +28,7 @@ is_listed(const char *rules, const char *name, size_t length)
         if (*rule == '~' && strncmp(rule + 1, name, strlen(rule + 1)) == 0) {
             return true;
         }
-        if (*rule == '^' || strncmp(rule + 1, name, length) != 0) {
+        if (*rule == '^' || *rule == '*' || strncmp(rule + 1, name, length) != 0) {
             continue;
         }
         char end = rule[1 + length];
@@ -38,16 +39,29 @@ is_listed(const char *rules, const char *name, size_t length)
     return false;
 }
 
-static const char *
-new_variable(const char *rules, const char *begin, char **environ)
+/* Whether a name has a text at its begin, or anywhere, in any case. */
+static bool
+has_text(const char *name, const char *equals, const char *text, bool anywhere)
 {
-    size_t length = strlen(begin);
-    for (; *environ; environ++) {
-        if (strncmp(*environ, begin, length) != 0) {
-            continue;
+    size_t length = strlen(text);
+    for (; (size_t)(equals - name) >= length; name++) {
+        if (strncasecmp(name, text, length) == 0) {
+            return true;
         }
+        if (!anywhere) {
+            return false;
+        }
+    }
+    return false;
+}
+
+static const char *
+new_variable(const char *rules, const char *text, bool anywhere, char **environ)
+{
+    for (; *environ; environ++) {
         const char *equals = strchr(*environ, '=');
-        if (equals != NULL && !is_listed(rules, *environ, (size_t)(equals - *environ))) {
+        if (equals != NULL && has_text(*environ, equals, text, anywhere)
+            && !is_listed(rules, *environ, (size_t)(equals - *environ))) {
             return *environ;
         }
     }
@@ -69,8 +83,8 @@ rules_broken(const char *rules, char **environ)
         else if (*rule == '-' && value_of(environ, name, strlen(name)) != NULL) {
             return name;
         }
-        else if (*rule == '^') {
-            const char *found = new_variable(rules, name, environ);
+        else if (*rule == '^' || *rule == '*') {
+            const char *found = new_variable(rules, name, *rule == '*', environ);
             if (found != NULL) {
                 return found;
             }

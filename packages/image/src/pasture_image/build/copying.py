@@ -54,8 +54,9 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         opened = _open_files(frozen)
         needed = variables.needed(environ, loaded)
         walkers, names = variables.walkers(), beside.names(loaded, observing.sought, at_start)
-        begin = beginnings(loaded)
-        needs = Needs(order.python, order.options, needed, begin, bool(walkers), names)
+        begins, contains = variables.looked_for()
+        begin = (*beginnings(loaded), *begins)
+        needs = Needs(order.python, order.options, needed, begin, contains, bool(walkers), names)
         pages = memory.create(_NAME)
         image = Copy(frozen, pages).take()
         mapped = [source for source in image.sources if source != OWN]

@@ -60,7 +60,8 @@ class Needs:
         python: path of the interpreter that would run otherwise.
         options: of the interpreter, as given to it.
         variables: values that variables must have; None: must not be set.
-        beginnings: of variables; no other one that begins so may be set.
+        beginnings: of variables; no other one that begins so, in any case, may be set.
+        contained: no other one that contains one of these, in any case, may be set.
         names: in whose place the program's folder must have no module of its own.
         all_variables: whether that holds for each variable, but for those that count for nothing.
     """
@@ -69,20 +70,20 @@ class Needs:
     options: tuple[str, ...] = ()
     variables: Mapping[str, str | None] = field(default_factory=dict)
     beginnings: tuple[str, ...] = BEGINNINGS
+    contained: tuple[str, ...] = ()
     all_variables: bool = False
     names: Sequence[Name] = ()
 
     def rules(self) -> list[str]:
         """The variables, as the stub compares them."""
         values = (f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted())
-        if not self.all_variables:
-            return [
-                *values,
-                *(f"^{begin}" for begin in self.beginnings),
-            ]
+        everything: tuple[tuple[str, ...], tuple[str, ...]] = (("",), ())
+        some = (self.beginnings, self.contained)
+        begins, contained = everything if self.all_variables else some
         return [
             *values,
-            "^",
+            *(f"^{begin}" for begin in begins),
+            *(f"*{text}" for text in contained),
             *(f"!{name}" for name in UNCOUNTED),
             *(f"~{begin}" for begin in UNCOUNTED_BEGINNINGS),
         ]

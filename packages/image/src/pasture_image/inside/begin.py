@@ -8,6 +8,7 @@ by `program`. What runs the program is the interpreter's own main function.
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 import time
@@ -22,6 +23,7 @@ from pasture_image.inside import (
     end,
     generators,
     locales,
+    process_state,
     program,
     reread,
     streams,
@@ -33,6 +35,12 @@ _python = ""
 pids: set[int] = set()
 """Of the processes that the image was made in. Generators that compare the id of their process
 (OpenSSL, SQLite, tempfile) would take a program under one of them for that one."""
+
+
+again: process_state.State = {}
+"""What modules have made of their process, for each program's."""
+seeded: Any = None
+"""The state of `random`, where a module has seeded it; else each program has its own."""
 
 
 def prepare(python: str) -> None:
@@ -76,15 +84,20 @@ def begin(
         locales.begin_program()
         streams.open_standard()
         generators.renew()
+        if seeded is not None:
+            random.setstate(seeded)
         _forget_modules_past()
         reread.read_again(sys.modules, os.environ)
         needs_folder = program.begin_program(
-            [_first(kind, text), *words[rest:]], [_python, *words[1:]]
+            [_first(kind, text), *words[rest:]],
+            [_python, *words[1:]],
+            moves="its directory" in again,
         )
         if kind == "m":
             _forget_loaded(os.fsdecode(text))
         file = _absolute(os.fsdecode(text)) if kind == "f" else None
         _switch_on_seal()
+        process_state.apply(again)
     except Exception as error:
         _start_over(argv, environ, error)
     native().run_main(
@@ -129,6 +142,8 @@ def _take_environ(environ: Sequence[bytes]) -> None:
             os.environ.pop(changed, None)
         else:
             os.environ[changed] = to
+    for name_in_c, value_in_c in variables.set_in_c.items():
+        os.putenv(name_in_c, value_in_c)
     if data.get(b"TZ") != zone:
         time.tzset()
 

@@ -15,17 +15,20 @@ import stat
 import sys
 import traceback
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from pasture.errors import ImageFailed, PastureError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from types import ModuleType, TracebackType
 
     from pasture_image.inside.order import Built, Order
+    from pasture_image.inside.process_state import State
     from pasture_image.inside.times import FileTimes
+    from pasture_image.inside.trial import Outcome
 
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
@@ -115,7 +118,8 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     """
     from pasture.fork_safety import generators
     from pasture.interpreter import native
-    from pasture_image.inside import observing, program
+    from pasture_image.inside import observing, process_state, program
+    from pasture_image.inside.trial import Trial
     from pasture_image.inside.variables import VariablesRead
 
     rehearsed: tuple[str, ...] = ()
@@ -124,32 +128,68 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
 
         rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
     taken = _take_low_descriptors()
-    with (
-        VariablesRead(environ) as variables,
-        observing.Observed(variables.read_all) as observed,
-        generators.observed(),
-    ):
-        for name in order.preload:
-            observing.occasion = f"while {name} was loaded"
-            load(name)
-        for name in rehearsed:
-            with suppress(Exception):  # what only the rehearsal can import, it imports
-                importlib.import_module(name)
-        if order.learned:
-            _build_profile(order.learned)
-        if order.warm:
-            from pasture_image.inside.warm import find, warm
+    trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
+    before, began_s = process_state.read(), monotonic()
+    try:
+        with (
+            VariablesRead(environ) as variables,
+            observing.Observed(variables.read_all) as observed,
+            generators.observed(),
+        ):
+            _load_modules(order, rehearsed)
+            if order.warm:
+                from pasture_image.inside.warm import find, warm
 
-            application = find(order.preload, order.application, load)
-            native().forget_code_runs()  # what the warm-up runs is what programs will run
-            with variables.put_back():
-                warm(application, order.warm)
-    program.end_loading()
+                application = find(order.preload, order.application, load)
+                native().forget_code_runs()  # what the warm-up runs is what programs will run
+                with variables.put_back():
+                    warm(application, order.warm)
+        program.end_loading()
+    except BaseException:
+        trial.end()
+        raise
+    _compare(before, trial.outcome(monotonic() - began_s))
     for name in order.held:  # programs have none of them
         os.environ.pop(name, None)
     for number in taken:
         os.close(number)
     return observed.files()
+
+
+def _load_modules(order: Order, rehearsed: Iterable[str]) -> None:
+    from pasture_image.inside import observing
+
+    for name in order.preload:
+        observing.occasion = f"while {name} was loaded"
+        load(name)
+    for name in rehearsed:
+        with suppress(Exception):  # what only the rehearsal can import, it imports
+            importlib.import_module(name)
+    if order.learned:
+        _build_profile(order.learned)
+
+
+def _compare(before: State, outcome: Outcome | None) -> None:
+    """Keep for `begin` what the load that counts, and a second one, have made of their processes.
+
+    Raises:
+        ImageFailed: they have changed what no program can have again.
+    """
+    from pasture_image.inside import begin, process_state, trial, variables
+
+    states = outcome.states if outcome is not None else None
+    begin.again, left = process_state.changes((before, process_state.read()), states)
+    if left:
+        raise ImageFailed(
+            f"a preloaded module changes what a copy of its process has not: {', '.join(left)}",
+            hint="do not preload it, or have it do that when a program runs",
+        )
+    begin.seeded = trial.again_as_seeded(outcome)
+    if outcome is None:
+        print("the modules could not be loaded a second time", file=sys.stderr, flush=True)
+        return
+    variables.narrow(outcome.walks)
+    variables.set_in_c.update(outcome.set_in_c)
 
 
 def load(name: str) -> ModuleType:

@@ -23,7 +23,8 @@ class Note(NamedTuple):
 
 
 SENTENCES = {
-    "variables": "{} reads all variables: programs must have the same ones, or python runs them",
+    "variables": "{} reads all variables, not some by name: programs must have exactly those of "
+    "--env, or python runs them",
     "directory": "{} looked at the working directory: programs get what it was, /",
     "relative": "{} opened a file by a relative path: it was looked for in /",
     "process": "{} looked at the id of its process: programs get that of another one",

@@ -56,8 +56,11 @@ def end_loading() -> None:
     _in_front = sys.path.index(_path[0]) if _path and _path[0] in sys.path else 0
 
 
-def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
+def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool:
     """From now on a program is to run. Where a copy has come to life.
+
+    Args:
+        moves: whether the process changes its directory before it does.
 
     Returns:
         Whether the interpreter still has to put the program's folder first on the search path. What
@@ -67,7 +70,7 @@ def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
     sys.orig_argv[:] = orig_argv
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
         sys.modules.update(dict.fromkeys(_main_names, _made_main()))
-    if not _in_front or sys.flags.safe_path:
+    if sys.flags.safe_path or not (_in_front or moves):
         return True
     folder = _folder(argv[0])
     if folder is not None:

@@ -13,18 +13,12 @@ from __future__ import annotations
 
 import importlib
 import os
-import select
-import signal
 import sys
-import traceback
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from time import monotonic
 
 from pasture.errors import ImageFailed, PastureError
 from pasture.interpreter import native
-from pasture.proc.parent import end_with_parent
-from pasture_image.inside import variables
+from pasture_image.inside.apart import Apart
 
 Rehearsal = Callable[[], object]
 
@@ -134,21 +128,7 @@ def _play(rehearsal: Rehearsal) -> None:
 
 def _seen(work: Callable[[], bytes], environ: int, close: Iterable[int]) -> bytes:
     """What is found out in a process of its own."""
-    reader, writer = os.pipe()
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        _stand_alone(parent)
-        variables.fill_in(environ)
-        for number in (*close, environ, reader):
-            os.close(number)
-        _perform(work, writer)
-    os.close(writer)
-    try:
-        found = _read(reader, monotonic() + TIMEOUT_S)
-    finally:
-        os.close(reader)
-        _end(pid)
+    found = Apart(work, environ, close).result(TIMEOUT_S)
     if found is None:
         raise ImageFailed(
             f"the rehearsal did not end within {TIMEOUT_S:g} s", hint="let it do less"
@@ -156,44 +136,3 @@ def _seen(work: Callable[[], bytes], environ: int, close: Iterable[int]) -> byte
     if not found:
         raise ImageFailed("the rehearsal ended with an error", hint="see what it said above")
     return found
-
-
-def _stand_alone(parent: int) -> None:
-    """With what it starts it is a group, which ends with it; it ends with its parent."""
-    os.setsid()
-    end_with_parent(parent)
-
-
-def _end(pid: int) -> None:
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:  # it had no time to become a group
-        os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-
-
-def _perform(work: Callable[[], bytes], report_to: int) -> None:
-    """In the forked process, which this ends."""
-    try:
-        os.dup2(2, 1)  # what a program prints goes where the build's messages go
-        seen = memoryview(work())
-        with suppress(ValueError):  # the program has closed it
-            sys.stdout.flush()
-        while seen:
-            seen = seen[os.write(report_to, seen) :]
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(1)
-
-
-def _read(reader: int, end: float) -> bytes | None:
-    """All that comes until the other end is closed; None if that takes too long."""
-    found = bytearray()
-    while (left := end - monotonic()) > 0 and select.select([reader], [], [], left)[0]:
-        part = os.read(reader, 1 << 16)
-        if not part:
-            return bytes(found)
-        found += part
-    return None

@@ -31,7 +31,7 @@ from pasture_image.inside.start_variables import (
     is_uncounted,
 )
 
-_ON_THE_WAY = frozenset((
+ON_THE_WAY = frozenset((
     *(__name__, "pasture_image.inside.observing", "os", "collections.abc", "subprocess", "copy"),
     *("posixpath", "pathlib", "pathlib._local"),
     *("pty", "multiprocessing.popen_fork", "multiprocessing.context", "multiprocessing.process"),
@@ -41,8 +41,15 @@ _ON_THE_WAY = frozenset((
 changed: dict[str, str | None] = {}
 """What loading has set or deleted (None)."""
 
+set_in_c: dict[str, str] = {}
+"""What code in C has set, without `os.environ`."""
+
 _read: set[str] = set()
 _walkers: set[str] = set()
+_blind: set[str] = set()
+"""Of `_walkers`: those of which a second load (`trial`) would not say which they look for."""
+_begins: set[str] = set()
+_contains: set[str] = set()
 
 
 def read() -> frozenset[str]:
@@ -55,7 +62,27 @@ def walkers() -> tuple[str, ...]:
     return tuple(sorted(_walkers))
 
 
-class _Variables(dict[bytes, bytes]):
+def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]]) -> None:
+    """Of some modules it is known how variables begin that they look for, and what they contain."""
+    for module in walks.keys() & _walkers - _blind:
+        _walkers.discard(module)
+        _begins.update(walks[module][0])
+        _contains.update(walks[module][1])
+
+
+def looked_for() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How variables begin, in any case, and what they contain, that modules have looked for."""
+    return tuple(sorted(_begins)), tuple(sorted(_contains))
+
+
+def _is_looked_for(name: str) -> bool:
+    folded = name.lower()
+    return folded.startswith(tuple(begin.lower() for begin in _begins)) or any(
+        text.lower() in folded for text in _contains
+    )
+
+
+class Variables(dict[bytes, bytes]):
     """In the place of `posix.environ` for good, since modules keep references to it.
 
     Has the methods of a plain dictionary but while it is recorded what is read.
@@ -74,7 +101,8 @@ class VariablesRead:
             file: descriptor of a file that `write_variables` has filled.
         """
         self._file = file
-        self._all = _replaced_environ()
+        self._all = replaced_environ()
+        self._is_warmed = False
 
     def __enter__(self) -> VariablesRead:
         is_complete = native().open_variables(self._file)
@@ -85,12 +113,12 @@ class VariablesRead:
         if not is_complete:
             self._read_all_in("code in C (getenv cannot be watched here)")
         for method, function in self._methods().items():
-            setattr(_Variables, method, function)
+            setattr(Variables, method, function)
         return self
 
     def __exit__(self, *_: object) -> None:
         for method in self._methods():
-            delattr(_Variables, method)
+            delattr(Variables, method)
         try:
             names, are_all = native().close_variables()
         except OSError as error:
@@ -102,10 +130,10 @@ class VariablesRead:
 
     def read_all(self) -> None:
         """Note that the calling module's code depends on all variables, and set them."""
-        asker = asker_besides(_ON_THE_WAY)
-        if is_read_again(asker, ALL_VARIABLES):
-            return
-        self._read_all_in(asker)
+        asker = asker_besides(ON_THE_WAY)
+        if not is_read_again(asker, ALL_VARIABLES):
+            _blind.add(asker)
+            self._read_all_in(asker)
 
     @contextmanager
     def put_back(self) -> Iterator[None]:
@@ -118,6 +146,7 @@ class VariablesRead:
                 _read.add(os.fsdecode(key))
                 self._take_over(key)
         before = dict(changed)
+        self._is_warmed = True
         yield
         changed.clear()
         changed.update(before)
@@ -130,7 +159,7 @@ class VariablesRead:
 
     def _methods(self) -> Mapping[str, Callable[..., Any]]:
         one = {name: self._after(self._one, name) for name in _READ_ONE}
-        all_of_them = {name: self._after(self._every, name) for name in _READ_ALL}
+        all_of_them = {name: self._after(self._every, name) for name in READ_ALL}
         return {
             **one,
             **all_of_them,
@@ -148,7 +177,7 @@ class VariablesRead:
     def _after(note: Callable[..., object], name: str) -> Callable[..., Any]:
         plain = getattr(dict, name)
 
-        def method(environ: _Variables, *args: Any) -> Any:
+        def method(environ: Variables, *args: Any) -> Any:
             note(*args)
             return plain(environ, *args)
 
@@ -158,17 +187,22 @@ class VariablesRead:
         if not isinstance(key, bytes):
             return
         name = os.fsdecode(key)
-        if name in changed or is_read_again(asker_besides(_ON_THE_WAY), name):
+        if name in changed or is_read_again(asker_besides(ON_THE_WAY), name):
             return
         _read.add(name)
         self._take_over(key)
 
     def _every(self, *_: object) -> None:
-        self.read_all()
+        if self._is_warmed:
+            self.read_all()
+            return
+        asker = asker_besides(ON_THE_WAY)
+        if not is_read_again(asker, ALL_VARIABLES):
+            self._read_all_in(asker)
 
     @property
     def _set(self) -> Callable[..., None]:
-        def method(environ: _Variables, key: bytes, value: bytes) -> None:
+        def method(environ: Variables, key: bytes, value: bytes) -> None:
             dict.__setitem__(environ, key, value)
             native().hide_variable(key)
             changed[os.fsdecode(key)] = os.fsdecode(value)
@@ -177,7 +211,7 @@ class VariablesRead:
 
     @property
     def _delete(self) -> Callable[..., None]:
-        def method(environ: _Variables, key: bytes) -> None:
+        def method(environ: Variables, key: bytes) -> None:
             self._one(key)  # whether it is there
             dict.__delitem__(environ, key)
             changed[os.fsdecode(key)] = None
@@ -194,22 +228,22 @@ class VariablesRead:
 
 
 _READ_ONE = ("__getitem__", "get", "__contains__")
-_READ_ALL = (
+READ_ALL = (
     *("__iter__", "__len__", "__reversed__", "__repr__", "keys", "values", "items", "copy"),
     *("__or__", "__ror__", "__eq__", "__ne__", "__reduce_ex__"),
 )
 
 
-def _updated(environ: _Variables, other: Any) -> _Variables:
+def _updated(environ: Variables, other: Any) -> Variables:
     environ.update(other)
     return environ
 
 
-def _replaced_environ() -> _Variables:
+def replaced_environ() -> Variables:
     """The dictionary under `os.environ`, as one that can be watched."""
-    if isinstance(posix.environ, _Variables):
+    if isinstance(posix.environ, Variables):
         return posix.environ
-    environ = _Variables(posix.environ)
+    environ = Variables(posix.environ)
     posix.environ = environ
     outer: Any
     for outer in (os.environ, os.environb):
@@ -238,8 +272,8 @@ def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str 
     for name in _read_again():
         del found[name]
     found |= {name: environ.get(name) for name in _read}
-    if _walkers:
-        found |= {name: v for name, v in environ.items() if not is_uncounted(name)}
+    found |= {name: v for name, v in environ.items()
+              if (_walkers or _is_looked_for(name)) and not is_uncounted(name)}  # fmt: skip
     return found
 
 

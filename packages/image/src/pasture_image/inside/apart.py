@@ -1,0 +1,104 @@
+"""Work in a process forked from the builder, of which only the outcome is left."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from time import monotonic
+
+from pasture.proc.parent import end_with_parent
+from pasture_image.inside import variables
+
+
+class Apart:
+    """A process that works, or waits until it is wanted."""
+
+    def __init__(
+        self,
+        work: Callable[[], bytes],
+        environ: int,
+        close: Iterable[int],
+        *,
+        waits: bool = False,
+    ) -> None:
+        """Fork it.
+
+        Args:
+            work: what it does; returns what it has found out, not empty.
+            environ: descriptor of the environment that it has (`environment`).
+            close: descriptors that are not for it.
+            waits: whether it works only once `result` is called.
+        """
+        self._reader, writer = os.pipe()
+        gate, self._gate = os.pipe()
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _stand_alone(parent)
+            for number in (*close, self._reader, self._gate):
+                os.close(number)
+            if waits and not os.read(gate, 1):
+                os._exit(0)
+            variables.fill_in(environ)
+            os.close(environ)
+            os.close(gate)
+            _perform(work, writer)
+        os.close(gate)
+        os.close(writer)
+
+    def result(self, timeout_s: float) -> bytes | None:
+        """What the work has found out; empty if it failed, None if it takes longer. Ends it."""
+        with suppress(OSError):
+            os.write(self._gate, b"1")
+        try:
+            return _read(self._reader, monotonic() + timeout_s)
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """End it with all that it has started, whatever it does."""
+        os.close(self._reader)
+        os.close(self._gate)
+        try:
+            os.killpg(self._pid, signal.SIGKILL)
+        except ProcessLookupError:  # it had no time to become a group
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0)
+
+
+def _stand_alone(parent: int) -> None:
+    """With what it starts it is a group, which ends with it; it ends with its parent."""
+    os.setsid()
+    end_with_parent(parent)
+
+
+def _perform(work: Callable[[], bytes], report_to: int) -> None:
+    """In the forked process, which this ends."""
+    try:
+        os.dup2(2, 1)  # what a program prints goes where the build's messages go
+        seen = memoryview(work())
+        with suppress(ValueError):  # the program has closed it
+            sys.stdout.flush()
+        while seen:
+            seen = seen[os.write(report_to, seen) :]
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _read(reader: int, end: float) -> bytes | None:
+    """All that comes until the other end is closed; None if that takes too long."""
+    found = bytearray()
+    while (left := end - monotonic()) > 0 and select.select([reader], [], [], left)[0]:
+        part = os.read(reader, 1 << 16)
+        if not part:
+            return bytes(found)
+        found += part
+    return None

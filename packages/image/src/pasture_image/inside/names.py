@@ -1,0 +1,243 @@
+"""Names of variables that record how they are asked, in a load that is thrown away.
+
+A module that goes through all variables mostly looks for some: `name.startswith("TQDM_")`. While
+`Names` is open names come as strings that note such questions, and there are variables that no
+module has heard of. A module has said which variables matter to it if each name was asked, and none
+went on that was not looked for. Where a name is hashed, say, or matched by a regular expression, or
+where an unheard-of one is left at the end, all variables may matter.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from pasture.observing import asker_besides
+from pasture_image.inside import variables
+
+_MARK = "zqmark"
+_UNKNOWN = ("ZQ", "ZQX7_UNKNOWN", "zq_unknown", "ZQX7__UNKNOWN_NAME_OF_A_VARIABLE")
+
+
+@dataclass(slots=True)
+class Walk:
+    """How one module went through all variables.
+
+    Attributes:
+        begins: how names begin that it looks for, in any case.
+        contains: what they contain.
+        is_blind: whether all may matter.
+    """
+
+    begins: set[str] = field(default_factory=set)
+    contains: set[str] = field(default_factory=set)
+    is_blind: bool = False
+
+
+class _Origin:
+    """A name of a variable that a walk has met."""
+
+    def __init__(self, walk: Walk) -> None:
+        self.walk = walk
+        self.is_asked = self.is_found = False
+
+
+class Name(str):
+    """A name of a variable, or what was made of one."""
+
+    _origin: _Origin
+    _is_begin: bool
+
+    @classmethod
+    def _made(cls, text: str, origin: _Origin, is_begin: bool) -> Name:
+        made = str.__new__(cls, text)
+        made._origin, made._is_begin = origin, is_begin
+        return made
+
+    def _asked(self, texts: Any, answer: bool, is_begin: bool) -> bool:
+        origin = self._origin
+        origin.is_asked = True
+        origin.is_found |= answer
+        kind = origin.walk.begins if is_begin and self._is_begin else origin.walk.contains
+        kind.update(str(text) for text in (texts if isinstance(texts, tuple) else (texts,)))
+        return answer
+
+    def _blind(self) -> None:
+        self._origin.walk.is_blind |= not self._origin.is_found
+
+    def encode(self, *args: Any, **options: Any) -> bytes:
+        """`os.environ[name]` does that."""
+        if sys._getframe(1).f_globals.get("__name__") != "os":
+            self._blind()
+        return str.encode(self, *args, **options)
+
+    def startswith(self, prefix: Any, *at: Any) -> bool:
+        return self._asked(prefix, str.startswith(self, prefix, *at), not at)
+
+    def endswith(self, suffix: Any, *at: Any) -> bool:
+        return self._asked(suffix, str.endswith(self, suffix, *at), False)
+
+    def removeprefix(self, prefix: str, /) -> str:
+        self._asked(prefix, str.startswith(self, prefix), True)
+        return Name._made(str.removeprefix(self, prefix), self._origin, False)
+
+    def removesuffix(self, suffix: str, /) -> str:
+        self._asked(suffix, str.endswith(self, suffix), False)
+        return Name._made(str.removesuffix(self, suffix), self._origin, self._is_begin)
+
+    def __contains__(self, text: Any) -> bool:
+        return self._asked(text, str.__contains__(self, text), False)
+
+    def __eq__(self, other: object) -> bool:
+        answer = str.__eq__(self, other)
+        if isinstance(other, str) and not isinstance(other, Name):
+            return self._asked(other, answer is True, True)
+        return answer
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        self._blind()
+        return str.__hash__(self)
+
+    def __getitem__(self, index: Any) -> str:
+        begins = (isinstance(index, slice) and not index.start and index.step in (None, 1)) or (
+            isinstance(index, int) and not index
+        )
+        return Name._made(str.__getitem__(self, index), self._origin, self._is_begin and begins)
+
+
+def _asks(method: str) -> Callable[..., Any]:
+    plain = getattr(str, method)
+
+    def ask(self: Name, text: str, *at: Any) -> Any:
+        self._asked(text, str.__contains__(self, text), False)
+        return plain(self, text, *at)
+
+    return ask
+
+
+def _makes(method: str, *, keeps_begin: bool) -> Callable[..., Any]:
+    plain = getattr(str, method)
+
+    def make(self: Name, *args: Any) -> Any:
+        made = plain(self, *args)
+        if isinstance(made, str):
+            return Name._made(made, self._origin, keeps_begin and self._is_begin)
+        parts = (Name._made(one, self._origin, self._is_begin and not at)
+                 for at, one in enumerate(made))  # fmt: skip
+        return type(made)(parts)
+
+    return make
+
+
+def _is_seen_blindly(method: str) -> Callable[..., Any]:
+    plain = getattr(str, method)
+
+    def see(self: Name, *args: Any, **options: Any) -> Any:
+        self._blind()
+        return plain(self, *args, **options)
+
+    return see
+
+
+for _method in ("find", "index", "count", "rfind", "rindex"):
+    setattr(Name, _method, _asks(_method))
+for _method in ("lower", "upper", "casefold", "swapcase", "title", "capitalize", "rstrip"):
+    setattr(Name, _method, _makes(_method, keeps_begin=True))
+for _method in ("strip", "lstrip", "split", "rsplit", "partition", "rpartition"):
+    setattr(Name, _method, _makes(_method, keeps_begin=False))
+for _method in (
+    *("__iter__", "__add__", "__mod__", "__format__", "__str__", "__repr__", "replace"),
+    *("translate", "join", "isupper", "islower", "isidentifier", "isalpha", "isalnum", "isdigit"),
+):
+    setattr(Name, _method, _is_seen_blindly(_method))
+
+
+class _Value(str):
+    """Of a variable that is unheard of."""
+
+    __slots__ = ("walk",)
+    walk: Walk
+
+
+class Names:
+    """Records inside a `with` block, for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self.walks: dict[str, Walk] = {}
+        self._origins: list[_Origin] = []
+        self._counted: tuple[Walk, FrameType, int] | None = None
+
+    def __enter__(self) -> Names:
+        variables.replaced_environ()
+        self._plain = os.environ.decodekey, os.environ.decodevalue
+        for number, name in enumerate(_UNKNOWN):
+            os.environ[name] = f"{_MARK}{number}"
+        os.environ.decodekey = self._key  # type: ignore[assignment]
+        os.environ.decodevalue = self._value  # type: ignore[assignment]
+        for method in variables.READ_ALL:
+            setattr(variables.Variables, method, self._walked(method))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.environ.decodekey, os.environ.decodevalue = self._plain
+        self._settle()
+        for origin in self._origins:
+            origin.walk.is_blind |= not origin.is_asked
+        gc.collect()
+        for left in gc.get_objects():
+            if type(left) is Name and not left._origin.is_found:
+                left._origin.walk.is_blind = True
+            elif type(left) is _Value:
+                left.walk.is_blind = True
+
+    def _settle(self, by: FrameType | None = None) -> None:
+        """`list(os.environ)` asks how long it will be, too; who asks for that alone is blind."""
+        if self._counted is not None:
+            walk, frame, at = self._counted
+            walk.is_blind |= frame is not by or at != frame.f_lasti
+            self._counted = None
+
+    def _walk(self) -> Walk:
+        return self.walks.setdefault(asker_besides((*variables.ON_THE_WAY, __name__)), Walk())
+
+    def _key(self, raw: bytes) -> str:
+        origin = _Origin(self._walk())
+        self._origins.append(origin)
+        return Name._made(self._plain[0](raw), origin, True)  # type: ignore[arg-type]
+
+    def _value(self, raw: bytes) -> str:
+        text: str = self._plain[1](raw)  # type: ignore[arg-type]
+        if not text.startswith(_MARK):
+            return text
+        value = _Value(text)
+        value.walk = self._walk()
+        return value
+
+    def _walked(self, method: str) -> Callable[..., Any]:
+        """A module that goes through another dictionary than `os.environ` is blind."""
+        plain = getattr(dict, method)
+
+        def walk(environ: Any, *args: Any) -> Any:
+            frame = sys._getframe(1)
+            is_iterated = frame.f_code is _ITERATE and frame.f_locals["self"] is os.environ
+            if method == "__len__" and not is_iterated and frame.f_back is not None:
+                self._settle()
+                self._counted = self._walk(), frame.f_back, frame.f_back.f_lasti
+            elif not is_iterated:
+                self._walk().is_blind = True
+            elif self._counted is not None and method == "__iter__":
+                self._settle(frame.f_back)
+            return plain(environ, *args)
+
+        return walk
+
+
+_ITERATE = type(os.environ).__iter__.__code__
