@@ -178,8 +178,8 @@ Medians of the seal's ratios: private memory {{private}}, processor time {{proce
 | {" | ".join("---" for _ in _HEADER)} |
 {{rows}}
 
-{{notes}}[tests/sites](../../tests/sites/README.md#what-sites-cost) has the versions, and what each is
-asked. The load comes from a process of its own. Each policy ran once.
+{{notes}}[tests/sites](../../tests/sites/README.md#what-sites-cost) has the versions, and what
+each is asked. The load comes from a process of its own. Each policy ran once.
 """
 
 
