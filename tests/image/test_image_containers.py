@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from pasture.proc.tree import children
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "containers"
 CONTAINERS = 3
 UNSHARE = ("unshare", "-m", "-p", "-i", "-u", "-n", "--fork", "--kill-child", "sh", "-ec")
 ROOT = """\
@@ -41,11 +44,15 @@ def require_containers(folder: Path) -> None:
 
 @contextmanager
 def container(
-    images: Images, folder: Path, program: Path, script: str = ""
+    images: Images,
+    folder: Path,
+    program: Path,
+    script: str = "",
+    words: Sequence[str] = ("-c", SOURCE),
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A program in one."""
     folder.mkdir()
-    command = [*UNSHARE, ROOT + script + ENTER, folder, program, "-c", SOURCE]
+    command = [*UNSHARE, ROOT + script + ENTER, folder, program, *words]
     environ = {**images.environ, "PASTURE_IMAGE": str(images.image), "PASTURE_IMAGE_VERBOSE": "1"}
     with subprocess.Popen(
         [str(word) for word in command],
@@ -58,6 +65,11 @@ def container(
             yield process
         finally:
             process.kill()
+
+
+def bound(folder: Path) -> str:
+    """What the container writes there is seen outside."""
+    return f"mount --bind {folder} root{folder}\n"
 
 
 def line(process: subprocess.Popen[bytes]) -> str:
@@ -140,15 +152,74 @@ def test_a_user_namespace_without_the_files_owner_has_python_run(
     assert (process.returncode, b"belongs to another user" in said) == (0, True), said
 
 
-def test_the_first_process_of_a_container_has_no_image_made(images: Images, tmp_path: Path) -> None:
-    """What it leaves behind would become its child, which it does not know."""
+FIRST = """\
+import json, os, sys, time
+def children():
+    try:
+        return os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+print(os.getpid(), children(), flush=True)
+end = time.monotonic() + 60
+while not any(name.endswith(".img") for name in os.listdir(sys.argv[1])):
+    assert time.monotonic() < end
+    time.sleep(0.2)
+print(children())
+"""
+
+
+def test_the_first_process_of_a_container_has_an_image_made_by_no_child_that_it_knows(
+    images: Images, tmp_path: Path
+) -> None:
+    """What is left behind becomes its child, and many a first process waits for any."""
     require_containers(tmp_path)
     (tmp_path / "cache").mkdir(mode=0o700)
-    script = f"export PASTURE_IMAGE=auto XDG_CACHE_HOME={tmp_path}/cache\n"
-    with container(images, tmp_path / "c", STUB, script) as process:
-        assert line(process).split()[0] == "1"
-        _, said = process.communicate(b"\n\n")
-    assert b"the first process of a container has none made" in said
+    program = tmp_path / "first.py"
+    program.write_text(FIRST)
+    made = tmp_path / "cache" / "pasture" / "images"
+    script = f"export PASTURE_IMAGE=auto XDG_CACHE_HOME={tmp_path}/cache\n{bound(tmp_path)}"
+    said = []
+    for n in range(2):
+        words = (str(program), str(made))
+        with container(images, tmp_path / f"c{n}", STUB, script, words) as process:
+            out, err = process.communicate()
+        assert (process.returncode, out) == (0, b"1 None\nNone\n"), err
+        said.append(err)
+    assert [b"one is made in the background" in said[0], b"started from" in said[1]] == [True, True]
+
+
+def test_the_examples_make_one_image_a_node_and_first_processes_are_served(
+    images: Images, tmp_path: Path
+) -> None:
+    """As the init container and the unit have it, three at once, each in a container."""
+    require_containers(tmp_path)
+    example = (EXAMPLES / "node-image.yaml").read_text()
+    found = re.search(r'command: (\["sh", "-c", .*\])', example)
+    assert found is not None
+    words: list[str] = json.loads(found[1])
+    unit = re.search(
+        r"ExecStart=-/srv/meadow/bin/(.*)", (EXAMPLES / "meadow-image.service").read_text()
+    )
+    assert unit is not None and unit[1] in words[2].replace("/images", "/var/cache")
+    folder = tmp_path / "node"
+    folder.mkdir()
+    words[2] = words[2].replace("/images", str(folder)).replace("meadow.wsgi", "json")
+    script = f"export PATH={BIN}:$PATH PASTURE_IMAGE={folder}/meadow/\n{bound(folder)}"
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(
+                container(images, tmp_path / f"c{n}", Path(f"/bin/{words[0]}"), script, words[1:])
+            )
+            for n in range(CONTAINERS)
+        ]
+        said = [process.communicate()[0] for process in running]
+    assert sorted(b"fits" in one for one in said) == [False, True, True], said
+    assert len(list((folder / "meadow").iterdir())) == 1
+    with container(
+        images, tmp_path / "first", STUB, script, ("-c", "import os; print(os.getpid())")
+    ) as process:
+        out, err = process.communicate()
+    assert (out, b"started from the image" in err) == (b"1\n", True), err
 
 
 NOEXEC = """\

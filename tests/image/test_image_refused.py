@@ -455,7 +455,7 @@ def test_programs_that_were_not_served_are_counted_by_reason(images: Images, cop
 
 
 @pytest.mark.parametrize("kind", ["link", "second name", "pipe", "folder", "full", "foreign rows"])
-def test_a_file_of_counts_that_is_none_harms_nobody(
+def test_a_file_of_counts_that_is_none_does_no_harm(
     images: Images, copied: Path, tmp_path: Path, kind: str
 ) -> None:
     counts, other = missed.beside(copied), tmp_path / "other"

@@ -6,10 +6,10 @@ Owns arguments and the tables.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from pasture_image.build.document import Document
+    from pasture_image.inside.order import Order
 
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 _SCRIPTS = click.option(
@@ -43,17 +44,100 @@ def command() -> None:
     """
 
 
-@command.command(
-    "build",
-    cls=SectionedCommand,
-    headings={
-        "path": "Image",
-        "options": "As programs have them",
-        "secret_file": "Secrets",
-        "cpu": "Processors",
-        "files": "File",
-    },
+_HEADINGS = {
+    "options": "As programs have them",
+    "secret_file": "Secrets",
+    "cpu": "Processors",
+    "files": "File",
+}
+_OF_A_BUILD = (
+    click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load."),
+    click.option(
+        "--profile",
+        type=click.Path(path_type=Path, dir_okay=False),
+        default=None,
+        metavar="FILE",
+        help="Of `pasture learn`: its modules, and for --app its requests.",
+    ),
+    click.option(
+        "--rehearse",
+        type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+        default=None,
+        metavar="FILE",
+        help="Program that does what programs will do: code that it runs lies together.",
+    ),
+    click.option(
+        "--rehearse-imports", is_flag=True, help="Load the modules that the rehearsal imports, too."
+    ),
+    click.option(
+        "--warm", multiple=True, metavar="URL", help="Request that the application serves before."
+    ),
+    click.option(
+        "--warm-file",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="FILE",
+        help="The same from a file, one a line; `Name: value` is a header of each.",
+    ),
+    click.option("--app", default="", metavar="MODULE:NAME", help="The application of --warm."),
+    click.option(
+        "--options", default="", metavar="OPTIONS", help="Of Python, as in --options='-u -X dev'."
+    ),
+    click.option(
+        "--env",
+        multiple=True,
+        metavar="NAME[=VALUE]",
+        help="Variable that modules find: no others.",
+    ),
+    click.option(
+        "--secret-file",
+        type=click.Path(path_type=Path),
+        multiple=True,
+        metavar="FILE",
+        help="Fail if its content is in the image.",
+    ),
+    click.option(
+        "--not-secret",
+        multiple=True,
+        metavar="NAME",
+        help="Variable whose value may be in the image.",
+    ),
+    click.option(
+        "--cpu",
+        type=click.Choice(processors.LEVELS),
+        default=None,
+        help="For all processors of a level; without it, for those of this model.",
+    ),
+    click.option(
+        "--cpu-trust",
+        multiple=True,
+        metavar="LIBRARY",
+        help="File name of a library that chooses no functions by the processor.",
+    ),
+    click.option(
+        "--files",
+        type=click.Choice(["checked", "unchecked"]),
+        default="checked",
+        show_default=True,
+        help="Whether Python files are compared at each start, by time and size.",
+    ),
+    click.option(
+        "--verity",
+        is_flag=True,
+        help="Have the kernel compare each page that it reads (fs-verity).",
+    ),
+    click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="Of the file."),
 )
+
+
+def _of_a_build(function: Callable[..., None]) -> Callable[..., None]:
+    """The options of each command that makes images."""
+    for option in reversed(_OF_A_BUILD):
+        function = option(function)
+    return function
+
+
+@command.command("build", cls=SectionedCommand, headings={"path": "Image", **_HEADINGS})
 @click.option(
     *("-o", "--output", "path"),
     type=click.Path(path_type=Path, dir_okay=False),
@@ -61,76 +145,59 @@ def command() -> None:
     metavar="FILE",
     help="The image.",
 )
-@click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load.")
-@click.option(
-    "--profile",
-    type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
-    metavar="FILE",
-    help="Of `pasture learn`: its modules, and for --app its requests.",
-)
-@click.option(
-    "--rehearse",
-    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    default=None,
-    metavar="FILE",
-    help="Program that does what programs will do: code that it runs lies together.",
-)
-@click.option(
-    "--rehearse-imports", is_flag=True, help="Load the modules that the rehearsal imports, too."
-)
-@click.option(
-    "--warm", multiple=True, metavar="URL", help="Request that the application serves before."
-)
-@click.option(
-    "--warm-file",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="FILE",
-    help="The same from a file, one a line; `Name: value` is a header of each.",
-)
-@click.option("--app", default="", metavar="MODULE:NAME", help="The application of --warm.")
-@click.option(
-    "--options", default="", metavar="OPTIONS", help="Of Python, as in --options='-u -X dev'."
-)
-@click.option(
-    "--env", multiple=True, metavar="NAME[=VALUE]", help="Variable that modules find: no others."
-)
-@click.option(
-    "--secret-file",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="FILE",
-    help="Fail if its content is in the image.",
-)
-@click.option(
-    "--not-secret", multiple=True, metavar="NAME", help="Variable whose value may be in the image."
-)
-@click.option(
-    "--cpu",
-    type=click.Choice(processors.LEVELS),
-    default=None,
-    help="For all processors of a level; without it, for those of this model.",
-)
-@click.option(
-    "--cpu-trust",
-    multiple=True,
-    metavar="LIBRARY",
-    help="File name of a library that chooses no functions by the processor.",
-)
-@click.option(
-    "--files",
-    type=click.Choice(["checked", "unchecked"]),
-    default="checked",
-    show_default=True,
-    help="Whether Python files are compared at each start, by time and size.",
-)
-@click.option(
-    "--verity", is_flag=True, help="Have the kernel compare each page that it reads (fs-verity)."
-)
-@click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="Of the file.")
-def build(
-    path: Path,
+@_of_a_build
+def build(path: Path, verity: bool, **wanted: Any) -> None:
+    """Load modules in a process, and keep it in a file.
+
+    Modules find the variables that matter to every start of Python, and those that --env names.
+    The finished file is searched for the values of all others.
+    """
+    from pasture.display.atomic import require_writable
+
+    require_writable(path)
+    _make(path, *_order(**wanted), verity=verity)
+
+
+@command.command("ensure", cls=SectionedCommand, headings={"preload": "Image", **_HEADINGS})
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
+@_of_a_build
+def ensure(folder: Path, verity: bool, **wanted: Any) -> None:
+    """Build an image in FOLDER, unless the same one is there and fits.
+
+    For `PASTURE_IMAGE=FOLDER/`, before programs start: on a volume of a node each kernel and kind
+    of processor gets one. Of many processes at once one builds, and the others wait for it. An
+    application has a folder of its own.
+    """
+    from pasture_image.start import kept
+
+    order, too_short = _order(**wanted)
+    stub = _stub()
+    if (fitting := kept.find(stub, folder, order).path) is None:
+        with kept.locked(folder):
+            fitting, why = kept.find(stub, folder, order)
+            if fitting is None:
+                _say(f"{folder}: {why}")
+                _make(kept.place(folder, order, stub), order, too_short, verity=verity)
+                return
+    _say(f"{fitting} fits")
+
+
+def _make(path: Path, order: Order, too_short: Sequence[str], *, verity: bool) -> None:
+    from pasture_image.build.making import build as build_image
+    from pasture_image.start import intact, missed
+
+    with _status("loading modules and writing the image"):
+        document = build_image(path, order)
+    missed.forget(path)
+    if verity:
+        intact.protect(path)
+    _print(path, document)
+    if too_short:
+        _say(f"too short to search the image for: {', '.join(too_short)}")
+
+
+def _order(
+    *,
     preload: tuple[str, ...],
     profile: Path | None,
     rehearse: str | None,
@@ -144,29 +211,20 @@ def build(
     secret_file: tuple[Path, ...],
     not_secret: tuple[str, ...],
     cpu: str | None,
-    verity: bool,
     cpu_trust: tuple[str, ...],
     mode: str,
-) -> None:
-    """Load modules in a process, and keep it in a file.
-
-    Modules find the variables that matter to every start of Python, and those that --env names.
-    The finished file is searched for the values of all others.
-    """
-    from pasture.display.atomic import require_writable
+) -> tuple[Order, Sequence[str]]:
+    """What is to be built, and variables whose values are too short to be searched for."""
     from pasture.profile.file import Profile, read
     from pasture.warmup.requests import read_lines
     from pasture_image.build import leaks
     from pasture_image.build.interpreter import python, split_options
-    from pasture_image.build.making import build as build_image
     from pasture_image.build.making import variables
     from pasture_image.inside import environment
     from pasture_image.inside.order import Order
-    from pasture_image.start import intact, missed
 
     if rehearse_imports and rehearse is None:
         raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
-    require_writable(path)
     own = environment.own()
     environ = variables(own, env)
     modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
@@ -196,14 +254,7 @@ def build(
         trusted=cpu_trust,
         learned=learned.text if profile is not None else "",
     )
-    with _status("loading modules and writing the image"):
-        document = build_image(path, order)
-    missed.forget(path)
-    if verity:
-        intact.protect(path)
-    _print(path, document)
-    if too_short:
-        _say(f"too short to search the image for: {', '.join(too_short)}")
+    return order, too_short
 
 
 @command.command("install")

@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -287,14 +288,54 @@ make(const char *place, const char *python, const command_line *line, pid_t prog
     _exit(1);
 }
 
+/* Through a process that is gone at once: no caller waits for what it leaves behind. */
+static pid_t
+start_apart(const char *place, const char *python, const command_line *line, int locked, int names)
+{
+    pid_t program = getpid(), child = fork();
+    if (child == 0) {
+        (void)setsid();
+        if (fork() == 0) {
+            make(place, python, line, program, locked, names);
+        }
+        _exit(0);
+    }
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
+    return child;
+}
+
+/* The first process of a container is the parent of all that is left behind, and many wait for any
+   child. So one is started without the signal at its end, which wait(2) then does not return
+   (__WCLONE), and it is the parent of all others (PR_SET_CHILD_SUBREAPER) until they have ended. */
+static pid_t
+start_unseen(const char *place, const char *python, const command_line *line, int locked, int names)
+{
+    pid_t program = getpid(), child = (pid_t)syscall(SYS_clone, 0, NULL, NULL, NULL, NULL);
+    if (child == 0) {
+        (void)setsid();
+        (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+        if (fork() == 0) {
+            make(place, python, line, program, locked, names);
+        }
+        (void)!chdir("/");
+        if (syscall(SYS_close_range, 0, ~0u, 0) < 0) {
+            for (int i = 0; i < 1024; i++) {
+                (void)close(i);
+            }
+        }
+        while (waitpid(-1, NULL, 0) > 0 || errno == EINTR) {
+        }
+        _exit(0);
+    }
+    return child;
+}
+
 const char *
 auto_order(const char *place, const char *python, const command_line *line)
 {
     if (!options_have_start_files(line)) {
         return "there is no image yet, and none is made without start files";
-    }
-    if (getpid() == 1) { /* what it leaves behind would become its own child */
-        return "there is no image yet, and the first process of a container has none made";
     }
     if (has_failed(place)) {
         return "no image could be made for this program";
@@ -304,13 +345,9 @@ auto_order(const char *place, const char *python, const command_line *line)
         return "the image of this program is being made";
     }
     int names = names_seen();
-    pid_t program = getpid(), child = names >= 0 ? fork() : -1;
-    if (child == 0) {
-        (void)setsid();
-        if (fork() == 0) {
-            make(place, python, line, program, locked, names);
-        }
-        _exit(0);
+    pid_t child = -1;
+    if (names >= 0) {
+        child = (getpid() == 1 ? start_unseen : start_apart)(place, python, line, locked, names);
     }
     (void)close(locked);
     if (child < 0) {
@@ -319,10 +356,8 @@ auto_order(const char *place, const char *python, const command_line *line)
         }
         return "no image can be made now";
     }
-    while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
-    }
     char seen[48];
-    snprintf(seen, sizeof seen, "%ld:%d", (long)program, names);
+    snprintf(seen, sizeof seen, "%ld:%d", (long)getpid(), names);
     (void)setenv(SEEN, seen, 1);
     return "there is no image yet: one is made in the background";
 }

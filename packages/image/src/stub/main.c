@@ -32,6 +32,7 @@
 
 #define OWN_IMAGE_END ".img"
 #define FAILED "_PASTURE_FAILED" /* of a program that came to life in vain, and is run again */
+#define TRIAL "_PASTURE_TRIAL"   /* of commands that try whether an image fits */
 #define ANY_OPTIONS "_PASTURE_ANY_OPTIONS" /* of `pasture image check`: the image's own, unread */
 
 extern char **environ;
@@ -83,7 +84,8 @@ say(const char *what, const char *why)
 static const char *
 missed(const char *image, const char *why)
 {
-    if (missed_note(image, why) && !is_verbose() && isatty(STDERR_FILENO)) {
+    if (variable(TRIAL) == NULL && missed_note(image, why) && !is_verbose()
+        && isatty(STDERR_FILENO)) {
         fprintf(stderr, "pasture-python: python runs, not the image %s: %s\n", image, why);
     }
     return why;

@@ -34,8 +34,8 @@ _TRY_TIMEOUT_S = 60.0
 _MAX_BUILDS = 3
 STARTED = "started from the image"
 """As `pasture-python` says it."""
-_ANY_OPTIONS = "_PASTURE_ANY_OPTIONS"
-"""As src/stub/main.c reads it."""
+_ANY_OPTIONS, _TRIAL = "_PASTURE_ANY_OPTIONS", "_PASTURE_TRIAL"
+"""As src/stub/main.c reads them."""
 
 
 def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:
@@ -145,7 +145,7 @@ def why_not(
         options: of Python; None for those of the image, whatever they are: no word of a file is put
             on a command line, where `python` would run it if the image does not fit.
     """
-    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"}
+    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1", _TRIAL: "1"}
     if options is None:
         given[_ANY_OPTIONS] = "1"
     try:
@@ -163,7 +163,7 @@ def why_not(
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = [line for line in done.stderr.splitlines() if line.startswith("pasture-python: ")]
-    if done.returncode == 0 and len(said) == 1 and f": {STARTED}: " in said[0]:
+    if done.returncode == 0 and said and f": {STARTED}: " in said[-1]:
         return None
     if not said:
         return f"it ended with status {done.returncode}"
