@@ -23,7 +23,7 @@ CGROUP = "cgroup"
 PER_CORE = 2.0
 SPARE = 0.1
 
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_POWERS = {"": 0, "K": 1, "M": 2, "G": 3}
 _MAX_BYTES = 64 << 20
 _MEMINFO = Path("/proc/meminfo")
 
@@ -60,7 +60,7 @@ class Sizing:
         """One line."""
         words = f"{self.by_processors} for {self.cores:g} processor{'s' * (self.cores != 1)}"
         if self.by_memory is not None:
-            memory = f"{self.limit_bytes / (1 << 20):,.0f} MiB ({self.limited_by})"
+            memory = f"{self.limit_bytes / 1e6:,.0f} MB ({self.limited_by})"
             words = f"{self.by_memory} fit into {memory}, {words}"
         return f"{self.workers} worker{'s' * (self.workers != 1)}: {words}"
 
@@ -135,7 +135,9 @@ def size(
     by_processors = max(1, math.floor(processors * per_core + 1e-9))
     if private is None and trial is None:
         return Sizing(by_processors, None, by_processors, 0, "", processors)
-    limit_bytes, limited_by = _memory() if limit == CGROUP else (parse_bytes(limit), "as given")
+    limit_bytes, limited_by = (
+        _memory() if limit == CGROUP else (parse_bytes(limit), f"--limit {limit}")
+    )
     if trial is not None:
         moments = _moments_of(Path(trial), policy)
     else:
@@ -171,20 +173,22 @@ def worst(moments: Iterable[Moment]) -> tuple[Moment, ...]:
 
 
 def parse_bytes(text: int | str) -> int:
-    """A size as a user writes it: `200M`, `1.5GiB`, or bytes. Units are powers of 1,024.
+    """A size as a user writes it: bytes, `200M` or `200MB`, which are 200,000,000, or `1.5GiB`.
 
     Raises:
         UsageError: it cannot be understood.
     """
-    number, unit = str(text).strip().upper().removesuffix("IB").removesuffix("B"), ""
-    if number and number[-1] in _UNITS:
+    number, unit = str(text).strip().upper().removesuffix("B"), ""
+    base = 1024 if number.endswith("I") else 1000
+    number = number.removesuffix("I")
+    if number and number[-1] in _POWERS:
         number, unit = number[:-1], number[-1]
     try:
-        size_bytes = int(float(number) * _UNITS[unit])
+        size_bytes = int(float(number) * base ** _POWERS[unit])
     except (ValueError, OverflowError):
         size_bytes = -1
     if size_bytes < 0:
-        raise UsageError(f"{text!r} is no size of memory", hint="as in 200M, 1.5G")
+        raise UsageError(f"{text!r} is no size of memory", hint="as in 200M, 1.5GiB")
     return size_bytes
 
 

@@ -27,9 +27,9 @@ def trial(path: Path, **figures: Any) -> Path:
 
 def test_memory_decides_where_it_is_short(tmp_path: Path) -> None:
     document = trial(tmp_path / "try.json")
-    assert workers(trial=document, limit="600M", cores=64, spare=0) == 10
-    assert workers(trial=document, limit="600M", cores=64, spare=0.1) == 8
-    assert workers(private="40M", parent="200M", limit=600 * MIB, cores=64, spare=0) == 10
+    assert workers(trial=document, limit="600MiB", cores=64, spare=0) == 10
+    assert workers(trial=document, limit="600MiB", cores=64, spare=0.1) == 8
+    assert workers(private="40MiB", parent="200MiB", limit=600 * MIB, cores=64, spare=0) == 10
 
 
 def test_all_moments_of_the_trial_must_fit(tmp_path: Path) -> None:
@@ -38,9 +38,11 @@ def test_all_moments_of_the_trial_must_fit(tmp_path: Path) -> None:
     moments = [{"private_bytes": p * MIB, "parent_bytes": r * MIB} for p, r in (before, within)]
     document = trial(tmp_path / "try.json", worst_moments=moments)
 
-    assert workers(trial=document, limit="600M", cores=64, spare=0) == 4  # (600 - 200) / 100
-    assert workers(trial=document, limit="340M", cores=64, spare=0) == 1  # (340 - 300) / 40
-    assert workers(private="40M", parent="200M", peak=2.5, limit="600M", cores=64, spare=0) == 4
+    assert workers(trial=document, limit="600MiB", cores=64, spare=0) == 4  # (600 - 200) / 100
+    assert workers(trial=document, limit="340MiB", cores=64, spare=0) == 1  # (340 - 300) / 40
+    assert (
+        workers(private="40MiB", parent="200MiB", peak=2.5, limit="600MiB", cores=64, spare=0) == 4
+    )
 
 
 def test_moments_that_another_one_exceeds_do_not_decide() -> None:
@@ -52,32 +54,32 @@ def test_moments_that_another_one_exceeds_do_not_decide() -> None:
 
 
 def test_processors_decide_where_they_are_few() -> None:
-    assert workers(private="1M", limit="1G", cores="1.5", per_core=2) == 3
+    assert workers(private="1MiB", limit="1GiB", cores="1.5", per_core=2) == 3
     assert workers(cores=3, per_core=2) == 6  # without figures of a worker
 
 
 def test_there_is_one_worker_at_least() -> None:
     found = sizing.size(
-        private="1G",
+        private="1GiB",
         parent=0,
         peak=1,
         trial=None,
         policy="seal",
-        limit="10M",
+        limit="10MiB",
         cores=0.1,
         per_core=1,
         spare=0,
     )
     assert (found.workers, found.by_memory) == (1, 0)
-    assert str(found) == "1 worker: 0 fit into 10 MiB (as given), 1 for 0.1 processors"
+    assert str(found) == "1 worker: 0 fit into 10 MB (--limit 10MiB), 1 for 0.1 processors"
 
 
 def test_the_limits_are_those_of_the_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = cgroup.Usage(100 * MIB, 0, 0, 0, Path("/g"))
     monkeypatch.setattr(cgroup, "read_usage", lambda: usage)
     monkeypatch.setattr(cgroup, "read_processors", lambda: 0.5)
-    assert workers(private="10M", per_core=100, spare=0) == 10
-    assert workers(private="1M", per_core=2, spare=0) == 1
+    assert workers(private="10MiB", per_core=100, spare=0) == 10
+    assert workers(private="1MiB", per_core=2, spare=0) == 1
 
 
 @pytest.mark.parametrize(
@@ -85,12 +87,12 @@ def test_the_limits_are_those_of_the_control_group(monkeypatch: pytest.MonkeyPat
     [
         {"private": "many"},
         {"private": "0"},
-        {"private": "1M", "limit": "-1"},
+        {"private": "1MiB", "limit": "-1"},
         {"cores": "none"},
         {"cores": 0},
         {"per_core": 0},
         {"spare": 1},
-        {"private": "1M", "peak": 0.5},
+        {"private": "1MiB", "peak": 0.5},
         {"trial": "/nowhere/try.json"},
         {"trial": __file__},
     ],

@@ -6,7 +6,7 @@ Found without numpy, so that nothing is installed for a process that cannot be e
 from __future__ import annotations
 
 from pasture.errors import UsageError
-from pasture.proc import tree
+from pasture.proc import smaps, tree
 from pasture.proc.images import find_image, mappings_of
 
 
@@ -25,6 +25,7 @@ def find_pair(pid: int) -> tuple[int | None, int | None]:
     tree.require_memory_of(pid)
     parent, mappings = tree.master_of(pid), mappings_of(pid)
     if parent is None:
+        smaps.read_memory(pid)  # who forked a process cannot be seen where its memory cannot
         if find_image(pid, mappings) is not None:
             return None, pid
         raise UsageError(

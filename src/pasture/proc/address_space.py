@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from pasture.errors import NoPrivilege, ProcessEnded
+from pasture.proc import privilege
 from pasture.proc.maps import Mapping, read_maps
 from pasture.proc.os_page import (
     EXCLUSIVE,
@@ -61,8 +62,11 @@ class AddressSpace:
         except PermissionError:
             raise NoPrivilege(
                 f"not allowed to read the memory of process {pid}",
-                hint="run pasture as root, or as the user that owns the process with "
-                "kernel.yama.ptrace_scope=0",
+                hint=privilege.hint(
+                    "CAP_SYS_PTRACE",
+                    "run pasture as root, or as the user that owns the process with "
+                    "kernel.yama.ptrace_scope=0",
+                ),
             ) from None
 
     def __enter__(self) -> AddressSpace:
@@ -191,7 +195,9 @@ def _opened_entries(pid: int, proc: Path = Path("/proc")) -> Iterator[int]:
     except PermissionError:
         raise NoPrivilege(
             f"not allowed to read the page map of process {pid}",
-            hint="run pasture as the user that owns the process, or as root",
+            hint=privilege.hint(
+                "CAP_SYS_PTRACE", "run pasture as the user that owns the process, or as root"
+            ),
         ) from None
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from pasture.errors import NoPrivilege, UsageError
+from pasture.proc import privilege
 from pasture.proc.address_space import MAX_READ_BYTES, WORD_BYTES, AddressSpace, Array
 from pasture.proc.images import find_image, open_mapped
 from pasture.proc.maps import Mapping
@@ -58,7 +59,7 @@ class ImageSpace(AddressSpace):
         except OSError as error:
             raise NoPrivilege(
                 f"the image of process {self.pid} cannot be read: {error.strerror}",
-                hint="run pasture as root",
+                hint=privilege.hint("CAP_SYS_PTRACE", "run pasture as root"),
             ) from None
         self._in_file = {m.start: m.offset for m in of_image}
         self.mappings = tuple(

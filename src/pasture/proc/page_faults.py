@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pasture.errors import NoPrivilege
+from pasture.proc import privilege
 from pasture.proc.os_page import OS_PAGE_BYTES
 
 _CALL_NUMBERS = {"x86_64": 298, "aarch64": 241}
@@ -153,8 +154,11 @@ def _open(pid: int, cpu: int) -> tuple[int, bool]:
         raise ProcessLookupError(error, os.strerror(error))
     raise NoPrivilege(
         f"the page faults of process {pid} cannot be sampled: {os.strerror(error)}",
-        hint="as root, or with kernel.perf_event_paranoid at 2 or less for processes of your "
-        "own; in a container the system call perf_event_open must be allowed",
+        hint=privilege.hint(
+            "CAP_PERFMON",
+            "as root, or with kernel.perf_event_paranoid at 2 or less for processes of your "
+            "own; in a container the system call perf_event_open must be allowed",
+        ),
     )
 
 

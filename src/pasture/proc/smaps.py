@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import NoPrivilege
+from pasture.proc import privilege
 from pasture.proc.maps import parse_smaps
 
 _PROC = Path("/proc")
@@ -170,6 +171,9 @@ def require_smaps_rollup(proc: Path = _PROC) -> None:
 def _no_privilege(pid: int) -> NoPrivilege:
     return NoPrivilege(
         f"not allowed to read the memory figures of process {pid}",
-        hint="run pasture as the user that owns the process, or as root; "
-        "a server that changes its user after the start needs root",
+        hint=privilege.hint(
+            "CAP_SYS_PTRACE",
+            "run pasture as the user that owns the process, or as root; "
+            "a server that changes its user after the start needs root",
+        ),
     )

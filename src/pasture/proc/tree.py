@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pasture.errors import NoPrivilege, ProcessEnded, UsageError
-from pasture.proc import smaps
+from pasture.proc import privilege, smaps
 from pasture.proc.maps import read_maps
 from pasture.proc.stat import PROBE_NAME, Stat, read_stat
 from pasture.trust.untrusted_text import printable
@@ -176,7 +176,10 @@ def _hidden_or_gone(pid: int) -> NoPrivilege | ProcessEnded:
         pass
     return NoPrivilege(
         f"/proc hides process {pid} from this user",
-        hint="run pasture as its user or as root; /proc is mounted with hidepid",
+        hint=privilege.hint(
+            "CAP_SYS_PTRACE",
+            "run pasture as its user or as root; /proc is mounted with hidepid",
+        ),
     )
 
 

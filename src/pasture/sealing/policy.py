@@ -148,6 +148,7 @@ _TABLE += (
         _TABLE[-1],
         name="image",
         summary="seal, in a server that starts out of an image of the application, warmed up",
+        choose="where starts count, too: loaded and warmed up when the image was made",
         prepare=("resolve-imports", "close-connections"),
         out_of_image=True,
     ),

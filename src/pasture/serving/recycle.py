@@ -112,6 +112,9 @@ class UssWatch:
         draw: Callable[[], float] = random.random,
     ) -> None:
         self.limit_bytes = limit.of_one_worker(draw)
+        self._of_all = (
+            f" ({limit.limit_bytes / 1e6:.1f} MB less its jitter)" if limit.jitter else ""
+        )
         self.uss_bytes = 0  # when it had passed the limit
         self._uss, self._usage, self._resident = uss, usage, resident
         self._last = _Look(0, 0, 0)
@@ -149,5 +152,5 @@ class UssWatch:
         growth = recorder.growth()
         return (
             f"private memory of {self.uss_bytes / 1e6:.1f} MB passes this worker's limit of "
-            f"{self.limit_bytes / 1e6:.1f} MB" + (f"; it {growth}" if growth else "")
+            f"{self.limit_bytes / 1e6:.1f} MB{self._of_all}" + (f"; it {growth}" if growth else "")
         )

@@ -64,7 +64,7 @@ def _under_limit(result: TrialResult) -> str:
         return ""
     fits = [f"{workers_under_limit(limit, p):,} under {p.policy}" for p in result.policies]
     return (
-        f"A limit of {limit / (1 << 20):,.0f} MiB, {percent(SPARE)} of it spare, holds at all "
+        f"A limit of {megabytes(limit)}, {percent(SPARE)} of it spare, holds at all "
         f"times {' or '.join(fits)}."
     )
 

@@ -12,7 +12,7 @@ from pasture.scoreboard import reader
 
 FORKED = {10: (11, 12, 13), 50: ()}
 PARENT = {11: 10, 12: 10, 13: 10, 50: 1}
-PRIVATE_BYTES = {11: 5, 12: 9, 13: 99}
+PRIVATE_BYTES = {11: 5, 12: 9, 13: 99, 50: 1}
 
 
 @pytest.fixture(autouse=True)

@@ -74,12 +74,13 @@ class Worker:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("200M", 200 << 20),
-        ("1.5G", 3 << 29),
-        ("2048k", 2 << 20),
+        ("200M", 200_000_000),
+        ("1.5G", 1_500_000_000),
+        ("2048k", 2_048_000),
         (" 64MiB ", 64 << 20),
+        ("64mi", 64 << 20),
         ("1048576", 1 << 20),
-        ("100mb", 100 << 20),
+        ("100mb", 100_000_000),
     ],
 )
 def test_a_limit_is_read_as_users_write_it(text: str, expected: int) -> None:
