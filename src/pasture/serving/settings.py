@@ -189,7 +189,7 @@ class ServerSettings:
     auto: Path | None = setting(
         "PASTURE_AUTO",
         takes=Path,
-        help="File to record in, and to build from at the next start. `pasture run --auto` sets it.",
+        help="File to record in, and to build from at the next start: `pasture run --auto`.",
     )
     once: bool | None = setting(
         "PASTURE_ONCE",
