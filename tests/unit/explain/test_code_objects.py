@@ -9,6 +9,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
+from pasture.explain import code_objects
 from pasture.explain.code_objects import find_codes
 from pasture.explain.objects import TypeInfo
 from pasture.proc.maps import Mapping
@@ -83,3 +84,20 @@ def test_what_has_no_possible_size_is_no_code() -> None:
 
 def test_memory_without_code_has_none() -> None:
     assert found(Space(), 0, 7) == []
+
+
+# --- Counters of running code ---
+
+
+def test_counters_of_running_code_are_found_by_its_opcodes() -> None:
+    code = compile("a % b\na % b\na % b\n", "", "exec")
+    before = code.co_code
+    parts = code_objects.parts(before)
+    counters = np.flatnonzero(parts == code_objects.COUNTER)
+    assert len(counters) >= 3
+    after = bytearray(before)
+    after[2 * counters[0]] ^= 0xFF
+    assert code_objects.only_counters(before, bytes(after), 0).all()
+    after[0] ^= 1  # an opcode
+    changed = code_objects.only_counters(before, bytes(after), 0)
+    assert not changed[0] and changed[1:].all()

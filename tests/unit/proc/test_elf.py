@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.proc.elf import parse_elf, read_elf
+from pasture.proc.elf import parse_elf, read_elf, read_perf_map
 
 pytestmark = pytest.mark.interpreter
 
@@ -28,3 +28,14 @@ def test_a_file_that_is_no_elf_file_has_no_symbols(tmp_path: Any) -> None:
     assert read_elf(str(tmp_path / "missing")).end == 0
     with pytest.raises((ValueError, struct.error)):
         parse_elf(b"\x7fELF" + bytes(60))
+
+
+# --- Names of generated code ---
+
+
+def test_a_perf_map_names_generated_code(tmp_path: Any) -> None:
+    path = tmp_path / "perf.map"
+    path.write_text("2000 10 py::second:/a b.py\n1000 20 py::first:/a.py\n")
+    starts, ends, names = read_perf_map(path)
+    assert starts == [0x1000, 0x2000] and ends == [0x1020, 0x2010]
+    assert names == ["py::first:/a.py", "py::second:/a b.py"]

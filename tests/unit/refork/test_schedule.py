@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from pasture.cli.run import command
 from pasture.errors import UsageError
-from pasture.refork.schedule import Schedule, parse_schedule
+from pasture.refork.schedule import Payoff, Schedule, parse_schedule
 from pasture.serving.settings import read_environment
 
 
@@ -61,3 +61,17 @@ def test_a_negative_least_saving_is_any_price() -> None:
 def test_an_option_that_makes_no_sense_is_refused(words: list[str], reported: str) -> None:
     result = CliRunner().invoke(command, words)
     assert isinstance(result.exception, UsageError) and reported in str(result.exception)
+
+
+# --- Whether a refork paid ---
+
+
+@pytest.mark.parametrize(("after", "pays"), [(50_000_000, True), (99_500_000, False)])
+def test_a_round_pays_if_it_saves_the_fraction_that_was_asked_for(after: int, pays: bool) -> None:
+    verdict = Payoff(3, 100_000_000, 500.4, 0.01).verdict(after)
+    assert verdict is not None and verdict.pays is pays
+    assert f"100.0 MB before, {after / 1e6:.1f} MB after, at 500 requests" in str(verdict)
+
+
+def test_a_round_that_was_not_measured_has_no_verdict() -> None:
+    assert Payoff(1, None, 10, 0.01).verdict(5) is None
