@@ -131,6 +131,9 @@ docs:
 docs-check: docs .venvs/3.14/.stamp
 	@$(PYTHON) -m pytest -q tests/site
 
+manual: .venvs/3.14/.stamp ## Man pages and completion of shells, out of the commands, in build/manual
+	@$(PYTHON) tools/manual build/manual && ls build/manual build/manual/man1
+
 #: lint-packaging, -workflows | The conda recipe against pyproject.toml; .github/ and examples/ci
 lint-packaging:
 	@tools/uv run --quiet --no-project --with py-rattler-build tools/check-recipe

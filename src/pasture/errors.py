@@ -11,8 +11,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import ClassVar
 
+DOCS_URL = ""
+"""Of a release's documentation, without a slash at the end; "" until there is one: then help and
+messages name no page."""
+
 ERROR, HINT = "error: ", "hint: "
 """How the lines start with which a program ends on such an error, on its stderr."""
+
+
+def see(page: str) -> str:
+    """Words that name a page of the documentation, behind a sentence; "" where there is none."""
+    return f" ({DOCS_URL}/docs/{page}.html)" if DOCS_URL else ""
 
 
 class PastureError(Exception):

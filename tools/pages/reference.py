@@ -26,6 +26,14 @@ their own](settings.md). The metrics are listed in [operate.md](operate.md).
 """
 
 
+COMMANDS_TEXT = """\
+`pasture COMMAND --help` prints the same. A shell completes commands and options after
+`eval "$(_PASTURE_COMPLETE=bash_source pasture)"` in `~/.bashrc`; `zsh_source` is for zsh, and for
+fish `_PASTURE_COMPLETE=fish_source pasture | source`. `make manual` writes man pages and these
+scripts.
+"""
+
+
 def library() -> Iterator[str]:
     """A section a public name: signature, and its docstring."""
     yield "## Library\n\nEach name is one of `pasture.__all__`.\n"
@@ -69,7 +77,7 @@ def _markdown(text: str) -> str:
 
 def commands() -> Iterator[str]:
     """A section a command: usage, text, and its options."""
-    yield "## Commands\n\n`pasture COMMAND --help` prints the same.\n"
+    yield f"## Commands\n\n{COMMANDS_TEXT}"
     context = click.Context(cli, info_name="pasture")
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)

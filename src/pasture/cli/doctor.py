@@ -46,7 +46,7 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     TARGET is the pid of a pre-fork server's master, or after `--` a command that starts
     one: it is run until it has forked workers, watched for what it does at the fork, and stopped.
     Without TARGET, the one pre-fork server of this user is looked for. Ends with status 15
-    if there is an obstacle. See docs/diagnose.md.
+    if there is an obstacle.
     """
     is_running = not target or (len(target) == 1 and target[0].isdecimal())
     with error_terminal().status("looking at it" if is_running else "waiting for its workers"):
@@ -85,6 +85,6 @@ def built_alone(evidence: Evidence) -> list[Built]:
 def _print_built(built: list[Built], console: Terminal) -> None:
     if not built:
         return
-    console.print("a worker imported for itself, about (lines for a profile, docs/learn.md):")
+    console.print("a worker imported for itself, about (lines for a profile of `pasture learn`):")
     for one in built:
         console.print(printable(f"{megabytes(one.bytes):>10}  {one.entry}"), markup=False)

@@ -75,7 +75,7 @@ def command(
 
     PID is a worker of a running pre-fork server, or its master, or a shell or supervisor above it:
     then the worker with the most private memory is taken. Without PID, the one pre-fork server of
-    this user is looked for. No process is stopped. See docs/explain.md.
+    this user is looked for. No process is stopped.
     """
     for path in filter(None, (json_file, html_file)):
         require_writable(path)

@@ -44,7 +44,7 @@ def command(
         pasture learn -o site.profile -- gunicorn mysite.wsgi -w 4
 
     It runs until it is stopped, and serves as usual. What is in FILE already is kept. Then
-    `pasture run --profile FILE` builds all that before the fork. See docs/learn.md.
+    `pasture run --profile FILE` builds all that before the fork.
     """
     if (output is None) == (report is None):
         raise UsageError("nothing to do", hint="give -o FILE and a command, or --report FILE")

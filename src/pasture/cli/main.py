@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pasture.display.sections import OrderedGroup
-from pasture.errors import MissingExtra, PastureError, UsageError
+from pasture.errors import DOCS_URL, MissingExtra, PastureError, UsageError, see
 from pasture.trust.untrusted_text import complain, printable_lines
 
 if TYPE_CHECKING:
@@ -71,9 +71,9 @@ class LazyGroup(OrderedGroup):
             module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
             command = importlib.import_module(f"pasture.cli.{module}").command
             assert isinstance(command, click.Command)
-            return command
+            return _with_page(cmd_name, command)
         for entry_point in _entry_points().select(name=cmd_name):
-            return _load(entry_point)
+            return _with_page(cmd_name, _load(entry_point))
         if cmd_name in IN_EXTRAS:
             raise MissingExtra(
                 f"pasture {cmd_name} is a package of its own, which is not installed",
@@ -111,15 +111,25 @@ EPILOG = """\
 Start with `pasture try MODULE:APP`: it changes nothing. Then `pasture run` before the command of
 your server.
 
-Every command has --help. README.md and docs/ of pasture's sources say more: docs/reference.md
-lists options, exit codes and reasons; docs/troubleshooting.md what to do.
-"""
+`pasture COMMAND --help` says what a command does and takes.
+""" + (f"\n{DOCS_URL}\n" if DOCS_URL else "")
+_PAGES = {"top": "diagnose", "doctor": "diagnose", "size": "operate", "metrics": "operate"}
+_PAGES |= {"policies": "seal", "run": "start", "profile": "learn"}
+"""Of the documentation, by the command; those of others have their names."""
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="pasture", message="pasture %(version)s")
 def cli() -> None:
     """Keep the memory of forked Python workers shared, and prove the saving."""
+
+
+def _with_page(name: str, command: click.Command) -> click.Command:
+    """A command whose help ends with the address of its page, once there is one."""
+    page = see(_PAGES.get(name, name)).strip(" ()") if name in COMMANDS else ""
+    if page and page not in (command.epilog or ""):
+        command.epilog = "\n\n".join(filter(None, (command.epilog, page)))
+    return command
 
 
 def _entry_points() -> EntryPoints:

@@ -47,7 +47,7 @@ def command(server: str | None, port: int, host: str, otlp: str | None, interval
     it: this ends when it does. Or the server that a pid FILE (with a slash in it), a UNIT of
     systemd or a NAME, a part of its command, stands for: this stays while it is restarted. Without
     any of them, the one pre-fork server of this user, as in another container of its pod. Servers
-    run by pasture report collections, pauses, recycles and the seal too. See docs/operate.md.
+    run by pasture report collections, pauses, recycles and the seal too.
     """
     pid, find, wanted = _server(server)
     if pid is not None:

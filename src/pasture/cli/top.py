@@ -51,7 +51,7 @@ def command(
     """Watch a server: shared and private memory, growth, faults.
 
     PID is the master, one of its workers, or a shell or supervisor above it. Without PID, the one
-    pre-fork server of this user is looked for. See docs/diagnose.md.
+    pre-fork server of this user is looked for.
     """
     if image is not None and pid is not None:
         raise UsageError("--image shows all programs out of an image", hint="leave PID out")

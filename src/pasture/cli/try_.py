@@ -197,8 +197,7 @@ def command(**options: Any) -> None:
 
     APP is an application as its server names it, as in mysite.wsgi:application. What follows
     `--` goes to the server; under gunicorn an ASGI application needs a worker for it (`-k`). Each
-    policy gets a server of its own on a free port of 127.0.0.1; nothing is left running. See
-    docs/try.md.
+    policy gets a server of its own on a free port of 127.0.0.1; nothing is left running.
     """
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
     causes = options.pop("causes")

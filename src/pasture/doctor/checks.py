@@ -12,6 +12,7 @@ from pathlib import PurePath
 from pasture.doctor import sharing, steps
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Check, Finding
+from pasture.errors import see
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
 from pasture.serving import restart
@@ -20,8 +21,8 @@ from pasture.trust.untrusted_text import printable
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
 _OWN_GC_CALLERS = ("pasture.", "gc", "__main__")
 _FIX = (
-    "fix the page, or what the application holds across the fork, and start the server anew; "
-    "docs/probe.md lists the causes"
+    "fix the page, or what the application holds across the fork, and start the server again"
+    + see("probe")
 )
 
 _NO_OBSTACLES = {

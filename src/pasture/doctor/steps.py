@@ -9,6 +9,7 @@ from pasture.display.units import count
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Finding
 from pasture.doctor.threads import Thread
+from pasture.errors import see
 from pasture.fork_safety import native_threads
 from pasture.fork_safety.survey import remedy_for_thread, starts_again
 from pasture.interpreter import without_remedy
@@ -57,7 +58,7 @@ def seal(seen: Evidence) -> Iterator[Finding]:
             "seal",
             True,
             f"the step {left.step} was left out: {left.sentence}",
-            cost="what that step would have kept shared: docs/seal.md",
+            cost=f"what that step would have kept shared{see('seal')}",
             fix="fix the reason, and start the server again",
         )
 
@@ -157,7 +158,7 @@ def _in_workers(early: Sequence[Thread], seen: Evidence) -> str:
 def _unproved(seen: Evidence) -> str:
     if seen.seal is None or seen.seal.probe:
         return ""
-    return "; no probe has shown that they can do without: docs/probe.md"
+    return f"; no probe has shown that they can do without{see('probe')}"
 
 
 def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:

@@ -33,7 +33,7 @@ _FIRST = re.compile(r"# pasture profile (\d{1,9})\s*")
 _HEADER = (
     f"# pasture profile {VERSION}",
     "# What workers build for themselves and their parent can build before the fork.",
-    "# Written by `pasture learn`. Any line may be deleted; see docs/learn.md.",
+    "# Written by `pasture learn`. Any line may be deleted.",
 )
 _MAX_PROBLEMS = 20
 

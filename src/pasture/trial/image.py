@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pasture.display.progress import Moved, OnEvent
-from pasture.errors import ServerFailed
+from pasture.errors import ServerFailed, see
 from pasture.launch.session import Group, tail
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import Pause, RunFiles, write_warm_up
@@ -57,7 +57,7 @@ def build(
             why = "".join(f": {said}" for said in _ERROR.findall(group.log)[-1:])
             raise ServerFailed(
                 f"no image of {plan.app} can be built{why}",
-                hint="see docs/image.md for what an image cannot hold; the output ends with\n"
+                hint=f"some things an image cannot hold{see('image')}; the output ends with\n"
                 + tail(group.log, _SAID_LINES),
             )
 

@@ -27,6 +27,7 @@ from pasture.errors import (
     PastureError,
     PortTaken,
     UsageError,
+    see,
 )
 from pasture.launch.session import guarded, pausing
 from pasture.proc import processor
@@ -205,7 +206,7 @@ class _Trial:
             return error
         if not POLICIES[policy].warms_up or POLICIES[self.reference].warms_up:
             return error
-        question = "does the warm-up leave something behind in the parent? (docs/gunicorn.md)"
+        question = f"does the warm-up leave something behind in the parent?{see('gunicorn')}"
         return AppDidNotAnswer(
             f"{error.message}, and not under {self.reference}: {question}", hint=error.hint
         )

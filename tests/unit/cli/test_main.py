@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
-from pasture.cli import main
+from pasture import errors
+from pasture.cli import main, top
 from pasture.errors import MissingExtra, PastureError
 
 IN_ORDER = [
@@ -131,3 +132,17 @@ def test_metrics_without_its_extra_says_what_to_install(tmp_path: Path) -> None:
     assert done.returncode == MissingExtra.exit_code
     assert "hint: pip install 'pasture[metrics]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.once
+def test_help_names_the_page_of_a_command_once_there_is_a_documentation(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["top", "--help"]) == 0
+    assert "docs/" not in capsys.readouterr().out
+    monkeypatch.setattr(errors, "DOCS_URL", "https://pasture.example/1.0")
+    monkeypatch.setattr(top.command, "epilog", None)  # put back afterwards
+    assert main.run(["top", "--help"]) == 0
+    assert "https://pasture.example/1.0/docs/diagnose.html" in capsys.readouterr().out
+    docs = Path(__file__).resolve().parents[3] / "docs"
+    assert all((docs / f"{main._PAGES.get(name, name)}.md").exists() for name in main.COMMANDS)

@@ -40,7 +40,7 @@ def command() -> None:
 
     `PASTURE_IMAGE=FILE pasture-python ...` maps the file in the place of loading modules: after a
     reboot, in a fresh container, on a machine of the same kind. An image that is installed needs no
-    variable. See docs/image.md.
+    variable.
     """
 
 

@@ -16,7 +16,7 @@ _RESULTS = Path("pasture-lab")
 
 @click.group("lab", cls=OrderedGroup)
 def command() -> None:
-    """Re-run the published experiments on this machine. See packages/lab/README.md."""
+    """Re-run the published experiments on this machine."""
 
 
 @command.command("list")
