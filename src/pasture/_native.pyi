@@ -334,6 +334,24 @@ def trim() -> int:
         Bytes of pools; 0 where pymalloc does not serve objects, and before CPython 3.13.
     """
 
+def collapse(huge_bytes: int, min_ranges: int, limit_ns: int, /) -> dict[str, int]:
+    """Put memory of this process alone into huge pages (madvise(2), MADV_COLLAPSE).
+
+    Private memory without a file, in aligned ranges of which 15 of 16 pages are in memory. Holds
+    the interpreter's lock.
+
+    Args:
+        huge_bytes: size of a huge page.
+        min_ranges: with fewer nothing is done.
+        limit_ns: time after which no other range is started.
+
+    Returns:
+        `ranges` that are fit, `collapsed` and `refused` ones.
+
+    Raises:
+        OSError: /proc cannot be read.
+    """
+
 def adapt_thresholds() -> bool:
     """Have automatic full collections come as soon as their cost allows, from now on.
 

@@ -4,7 +4,9 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "exit.h"
+#include "huge_pages.h"
 #include "leave.h"
+#include "os_page.h"
 #include "prctl.h"
 #include "scratch.h"
 #include "signals.h"
@@ -20,6 +22,27 @@ python_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
         count++;
     }
     return PyLong_FromSsize_t(count);
+}
+
+static PyObject *
+collapse(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Py_ssize_t huge_bytes, min_ranges;
+    unsigned long long limit_ns;
+    huge_pages_counts counts = {0};
+    if (!PyArg_ParseTuple(args, "nnK:collapse", &huge_bytes, &min_ranges, &limit_ns)) {
+        return NULL;
+    }
+    if (huge_bytes < (Py_ssize_t)MIN_OS_PAGE_BYTES || (huge_bytes & (huge_bytes - 1)) != 0) {
+        PyErr_SetString(PyExc_ValueError, "no size of a page");
+        return NULL;
+    }
+    errno = huge_pages_collapse((size_t)huge_bytes, (size_t)min_ranges, limit_ns, &counts);
+    if (errno) {
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return Py_BuildValue("{s:n,s:n,s:n}", "ranges", (Py_ssize_t)counts.ranges, "collapsed",
+                         (Py_ssize_t)counts.collapsed, "refused", (Py_ssize_t)counts.refused);
 }
 
 static PyObject *
@@ -189,6 +212,7 @@ fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
 
 PyMethodDef module_process_methods[] = {
     {"python_threads", python_threads, METH_NOARGS, NULL},
+    {"collapse", collapse, METH_VARARGS, NULL},
     {"arm_exit", arm_exit, METH_O, NULL},
     {"files", files, METH_VARARGS, NULL},
     {"finalize", finalize, METH_O, NULL},

@@ -13,7 +13,6 @@
 
 #define RANGE_MAX_BYTES ((uintptr_t)64 << 30)
 #define WORD_BITS 64
-#define RANGE_ITEMS 3
 
 typedef struct {
     uintptr_t start, end;
@@ -120,17 +119,17 @@ residency_take(residency *seen)
 static void *const *
 find_range(const residency *seen, uintptr_t address)
 {
-    size_t low = 0, high = seen->ranges.count / RANGE_ITEMS;
+    size_t low = 0, high = seen->ranges.count / RESIDENCY_RANGE_ITEMS;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if ((uintptr_t)seen->ranges.items[middle * RANGE_ITEMS] <= address) {
+        if ((uintptr_t)seen->ranges.items[middle * RESIDENCY_RANGE_ITEMS] <= address) {
             low = middle + 1;
         }
         else {
             high = middle;
         }
     }
-    void *const *range = low ? &seen->ranges.items[(low - 1) * RANGE_ITEMS] : NULL;
+    void *const *range = low ? &seen->ranges.items[(low - 1) * RESIDENCY_RANGE_ITEMS] : NULL;
     return range != NULL && address < (uintptr_t)range[1] ? range : NULL;
 }
 

@@ -11,10 +11,12 @@
 
 #include <stdint.h>
 
+#define RESIDENCY_RANGE_ITEMS 3
+
 /* All zero, it knows of no page. */
 typedef struct {
     size_t os_page_bytes;
-    scratch_stack ranges; /* sorted; three items each: start, end, number of its first word */
+    scratch_stack ranges; /* sorted; each: start, end, number of its first word */
     scratch_stack words;  /* a bit for each OS page of a range, the first page lowest */
 } residency;
 

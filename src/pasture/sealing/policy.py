@@ -124,7 +124,8 @@ _TABLE: tuple[Policy, ...] = (
     Policy(
         "seal",
         "warm up, collect, gather the code that ran, make the heap immortal, freeze, "
-        "give free memory back, plug its holes; leave without finalization",
+        "give free memory back, plug its holes, put a large heap into huge pages; leave without "
+        "finalization",
         "in most cases: saves most; give it requests for its warm-up",
         prepare=("warm-up", "resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "trace-code"),

@@ -15,6 +15,7 @@ import stat
 import sys
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -277,6 +278,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
     from pasture.interpreter import native
     from pasture.proc.parent import end_with_parent
     from pasture.sealing import shown
+    from pasture.sealing.policy import POLICIES
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
     from pasture_image.inside import begin, eager
 
@@ -287,7 +289,9 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
         begin.prepare(python)
         # What makes lazy imports loads ctypes, which keeps a file open.
         taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
-        report = pasture.seal()
+        policy = POLICIES["seal"]  # what is written to a file gains nothing by huge pages
+        heap = tuple(step for step in policy.heap if step != "huge-pages")
+        report = pasture.seal(replace(policy, heap=heap))
         shown.hide()
         for number in taken:
             os.close(number)
