@@ -24,7 +24,7 @@ PARTS = {
     "loaders": (loaders.measure, 140.0),
     "images": (images.measure, 60.0),
     "servers": (servers.measure, 70.0),
-    "processes": (processes.measure, 50.0),
+    "processes": (processes.measure, 30.0),
     "llama": (images.measure_llama, 60.0),
 }
 """What runs, in this order, and how many seconds it may take."""

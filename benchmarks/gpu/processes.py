@@ -1,4 +1,4 @@
-"""What else uses the device from forked processes: torch.compile, NCCL, a child of a user of it."""
+"""What else uses the device from forked processes: NCCL, a child of a user of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,5 @@ def measure(machine: Machine) -> Iterator[dict[str, Any]]:
         ("touching.py", "stock"),
         ("touching.py", "sealed"),
         ("nccl.py",),
-        ("compiling.py", "before"),
-        ("compiling.py", "after"),
     ):
         yield machine.run(" ".join((name, *words)), sys.executable, PROGRAMS / name, *words)

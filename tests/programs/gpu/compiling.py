@@ -4,13 +4,14 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch._dynamo
 
 import pasture
 
-device = "cuda" if torch.cuda.is_available() else "cpu"
+device = "cuda" if Path("/dev/nvidia0").exists() else "cpu"  # asking torch would use CUDA
 
 
 def curve(x):
