@@ -1,7 +1,7 @@
 """The fork of a parent with 1 GB of records, and what its children read and write.
 
 Stock, frozen, sealed in small pages, and sealed as it is by default, in huge pages. Each
-measurement is a process of its own (fork_program.py), and the ways take turns round by round.
+measurement is a process of its own (programs/fork.py), and the ways take turns round by round.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rich.table import Table
 
 from benchmarks.spread import paired_ratio, spread_of
 
-PROGRAM = Path(__file__).with_name("fork_program.py")
+PROGRAM = Path(__file__).parent / "programs" / "fork.py"
 WAYS = ("stock", "freeze", "seal", "huge")
 TIMEOUT_S = 600
 

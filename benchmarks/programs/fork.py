@@ -1,6 +1,6 @@
 """One measurement of `benchmarks.fork`, in a process of its own: JSON on standard output.
 
-    python fork_program.py WAY RECORDS
+    python fork.py WAY RECORDS
 
 The parent builds records, takes the way's steps, and forks: children that wait, one that reads all
 records in random order, one that writes to a few. Processor time is that of who did it.
