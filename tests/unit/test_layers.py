@@ -247,7 +247,7 @@ def test_each_folder_of_an_image_imports_only_those_below_it() -> None:
     assert upward == []
 
 
-@pytest.mark.parametrize("companion", COMPANIONS)
+@pytest.mark.parametrize("companion", (*COMPANIONS, BESIDES[0]))
 def test_no_module_of_a_companion_comes_back_to_itself(companion: str) -> None:
     arrows = {module: set(others) for module, others in imports_of_companion(companion).items()}
     assert rings(arrows) == []

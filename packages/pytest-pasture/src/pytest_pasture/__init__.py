@@ -1,7 +1,8 @@
 """Workers of pytest-xdist that are forked from one process, which has collected and is sealed.
 
-    plugin -> standby (a later run's controller)
-    plugin -> start -> nodes -> controller -> mold -> keeper -> recollection -> inputs
+    plugin -> standby -> waiting (a later run's controller)
+    plugin -> start -> nodes -> controller -> mold -> keeper -> waiting
+                                              mold -> keeper -> recollection -> inputs
                                               mold -> worker -> isolation -> gateway
                                               all -> collection, exits, lookout, cards, shared, keep
 

@@ -158,31 +158,7 @@ def asked_by(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] in CARDS
 
 
-def before_fork(config: pytest.Config) -> None:
-    """Take the steps of all cards in the mold; also twice."""
+def take(step: str, config: pytest.Config) -> None:
+    """Take a step, by its name, of all cards."""
     for card in CARDS.values():
-        card.before_fork(config)
-
-
-def in_run(config: pytest.Config) -> None:
-    """Take the steps of all cards in the process of a run that a kept one serves."""
-    for card in CARDS.values():
-        card.in_run(config)
-
-
-def in_worker(config: pytest.Config) -> None:
-    """Take the steps of all cards in a worker."""
-    for card in CARDS.values():
-        card.in_worker(config)
-
-
-def after_test(config: pytest.Config) -> None:
-    """Take the steps of all cards at the end of a process that one test had for itself."""
-    for card in CARDS.values():
-        card.after_test(config)
-
-
-def in_controller(config: pytest.Config) -> None:
-    """Take the steps of all cards in a controller that a standby has forked."""
-    for card in CARDS.values():
-        card.in_controller(config)
+        getattr(card, step)(config)

@@ -14,13 +14,13 @@ import sys
 import weakref
 from typing import Any
 
+from pasture.probe import own_end
+
 
 def leave_to_parent() -> None:
     """In a child, right after the fork: forget what the parent does at its exit."""
-    atexit._clear()
+    own_end.forget_the_parents()
     finalizers: Any = weakref.finalize
-    for finalizer in list(finalizers._registry):
-        finalizer.atexit = False
     atexit.register(finalizers._exitfunc)
     atexit.register(logging.shutdown)
     if (processes := sys.modules.get("multiprocessing.util")) is not None:

@@ -109,6 +109,7 @@ class Inputs:
         self._listed: set[str] = set()
         self._folders: dict[str, Folder] = {}
         self._audit = Audit(self._hear)
+        self._is_looking = False  # what is opened and listed meanwhile is ours
 
     def start(self) -> None:
         self._audit.start()
@@ -117,12 +118,12 @@ class Inputs:
         self._audit.drop()
 
     def _hear(self, event: str, words: tuple[object, ...]) -> None:
-        if event in ("open", "os.listdir", "os.scandir") and words:
-            self._audit.stop()  # what is looked at from here is ours
+        if event in ("open", "os.listdir", "os.scandir") and words and not self._is_looking:
+            self._is_looking = True
             try:
                 self._note(event, words[0], words[-1])
             finally:
-                self._audit.start()
+                self._is_looking = False
 
     def _note(self, event: str, path: object, flags: object) -> None:
         if isinstance(path, bytes | os.PathLike):

@@ -127,7 +127,7 @@ class Apart:
                     break
                 order = _ORDER.unpack(data)
             session._setupstate.teardown_exact(None)
-            cards.after_test(interactor.config)
+            cards.take("after_test", interactor.config)
             if session.shouldfail or session.shouldstop:
                 self.io.write(_STOPPED)
             status = 0

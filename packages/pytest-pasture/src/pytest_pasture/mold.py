@@ -134,7 +134,7 @@ class Mold(Collection):
             self.seal()
         else:  # the hooks of this run came after the seal
             self.lookout.stop()
-            cards.before_fork(self.config)
+            cards.take("before_fork", self.config)
             self.decline_for(self.obstacle() or next(self.hazards(survey()), None))
         message = Sealed(
             self.seconds,
@@ -164,7 +164,7 @@ class Mold(Collection):
         collected = time.perf_counter()
         generators.settle()
         self.lookout.stop()
-        cards.before_fork(self.config)
+        cards.take("before_fork", self.config)
         self.decline_for(self.obstacle())
         self.report = pasture.seal()
         self.decline_for(next(self.hazards(self.report.hazards), None))
@@ -221,7 +221,7 @@ class Mold(Collection):
                 self.notes.append(f"not kept: {error.strerror or error}")
         vars(self.config.option).update(keeper.hello.options)
         _as_worker(self.config, self.input, self.first.basetemp)
-        cards.in_run(self.config)
+        cards.take("in_run", self.config)
         _renew_cache(self.config, session)
         self.input.read.clear()
 

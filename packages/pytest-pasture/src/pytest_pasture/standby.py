@@ -12,15 +12,11 @@ from __future__ import annotations
 
 import copy
 import os
-import select
 import signal
-import socket
 import sys
 import time
 import weakref
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -28,13 +24,13 @@ import pytest
 
 from pasture.proc.parent import end_with_parent
 from pytest_pasture import cards, exits, keep, streams
-from pytest_pasture.control import Anew, Channel, Ended, Hello, Kept, Signal, Stop
+from pytest_pasture.control import Channel, Ended, Hello, Kept, Signal
 from pytest_pasture.inputs import Inputs
+from pytest_pasture.waiting import Run, Waiting
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _LOADERS = ("_pytest", "pytest_pasture", "xdist", "pytest_django")
 """Packages whose work on the first conftests is the same for each run with the same options."""
-_MESSAGE_LIMIT_S = 5.0
 
 
 def is_for(config: pytest.Config) -> bool:
@@ -121,11 +117,29 @@ class Standby:
             while inherited:  # in a controller these numbers are other files'
                 os.close(inherited.pop())
             exits.leave_to_parent()
-            standing = _Standing(self, inputs, limit_s)
-            hello, descriptors = standing.serve()
+            run = self._wait(inputs, limit_s)
         except BaseException:  # it cannot stand by: the next run is served by none
             os._exit(1)
-        self._become_controller(hello, descriptors, inputs)
+        if run is None:
+            os._exit(0)
+        self._become_controller(*run, inputs)
+
+    def _wait(self, inputs: Inputs, limit_s: float) -> Run | None:
+        """Serve runs; returns in their processes, and with None at the end."""
+        inipath = self.config.inipath
+        snapshot = inputs.snapshot([inipath] if inipath else [], ())
+
+        def against(hello: Hello) -> str | None:
+            inputs.started_ns = time.time_ns()  # of the controller that may be forked now
+            reason = keep.difference(self.hello, hello)
+            return reason or ("files have changed" if snapshot.changes() else None)
+
+        waiting = Waiting(self.place.listen(), limit_s, 3, against, watches=True)
+        streams.Standard().let_go()
+        own = os.getpid()
+        if (run := waiting.serve()) is not None:
+            end_with_parent(own)
+        return run
 
     def _is_alike(self) -> bool:
         """Whether no other package works on the first conftests."""
@@ -149,142 +163,8 @@ class Standby:
         )
         if config.known_args_namespace.confcutdir is None:
             config.known_args_namespace.confcutdir = above
-        cards.in_controller(config)
+        cards.take("in_controller", config)
         inputs.start()
-
-
-@dataclass(slots=True)
-class _Run:
-    """A controller, inputs from the standby."""
-
-    pid: int
-    process: int  # its descriptor
-    channel: Channel  # to the process that a user has started
-    is_watched: bool = True  # that process is there
-
-
-class _Standing:
-    """The standby, between its fork and its end."""
-
-    def __init__(self, standby: Standby, inputs: Inputs, limit_s: float) -> None:
-        self.hello = standby.hello
-        self.inputs = inputs
-        self.limit_s = limit_s
-        inipath = standby.config.inipath
-        self.snapshot = inputs.snapshot([inipath] if inipath else [], ())
-        self.listener: socket.socket | None = standby.place.listen()
-        streams.Standard().let_go()
-        self.runs: list[_Run] = []
-
-    def serve(self) -> tuple[Hello, list[int]]:
-        """Returns in each controller: its run, and its standard streams."""
-        used = time.monotonic()
-        while self.listener is not None or self.runs:
-            ready = self._ready(used)
-            if not ready:
-                self._take_no_more()
-            elif self.listener is not None and self.listener.fileno() in ready:
-                if (run := self._greeted(self.listener)) is not None:
-                    return run
-            for run_ in list(self.runs):
-                if run_.process in ready:
-                    self._reap(run_)
-                elif run_.channel.socket.fileno() in ready:
-                    self._pass_on(run_)
-            used = time.monotonic()
-        os._exit(0)
-
-    def _ready(self, used: float) -> set[int]:
-        poll = select.poll()
-        for descriptor in self._descriptors():
-            poll.register(descriptor, select.POLLIN)
-        left_s = max(0.0, used + self.limit_s - time.monotonic())
-        return {one for one, _ in poll.poll(None if self.runs else left_s * 1000)}
-
-    def _descriptors(self) -> Iterator[int]:
-        if self.listener is not None:
-            yield self.listener.fileno()
-        for run in self.runs:
-            yield run.process
-            if run.is_watched:
-                yield run.channel.socket.fileno()
-
-    def _greeted(self, listener: socket.socket) -> tuple[Hello, list[int]] | None:
-        connection, _ = listener.accept()
-        connection.settimeout(_MESSAGE_LIMIT_S)
-        channel = Channel(connection)
-        hello = channel.receive() if keep.is_own_user(connection) else None
-        descriptors = channel.descriptors
-        started_ns = time.time_ns()
-        answer: Anew | None = None
-        if isinstance(hello, Stop):
-            answer = Anew("it was asked to end")
-        elif isinstance(hello, Hello) and len(descriptors) == 3:
-            reason = keep.difference(self.hello, hello)
-            if reason is not None or self.snapshot.changes():
-                answer = Anew(reason or "files have changed")
-            elif self._fork(channel):
-                _close(descriptors)
-                return None
-            else:
-                connection.close()
-                self.inputs.started_ns = started_ns
-                return hello, descriptors
-        if answer is not None:
-            self._take_no_more()
-            with suppress(OSError):
-                channel.send(answer)
-        _close(descriptors)
-        connection.close()
-        return None
-
-    def _fork(self, channel: Channel) -> bool:
-        """Whether this is the standby, and not the controller that it has forked for a run."""
-        parent = os.getpid()
-        try:
-            pid = os.fork()
-        except OSError as error:
-            with suppress(OSError):
-                channel.send(Anew(f"it cannot fork: {error.strerror}"))
-            channel.close()
-            return True
-        if pid:
-            with suppress(OSError):  # here too: a signal for the group may come at once
-                os.setpgid(pid, pid)
-            self.runs.append(_Run(pid, os.pidfd_open(pid), channel))
-            with suppress(OSError):
-                channel.send(Kept(pid))
-            return True
-        end_with_parent(parent)
-        os.setpgid(0, 0)
-        self._take_no_more()
-        for run in self.runs:
-            os.close(run.process)
-            run.channel.close()
-        return False
-
-    def _take_no_more(self) -> None:
-        if self.listener is not None:
-            self.listener.close()
-            self.listener = None
-
-    def _pass_on(self, run: _Run) -> None:
-        """A signal from the process that a user has started; all of them once that is gone."""
-        message = run.channel.receive()
-        if isinstance(message, Signal):
-            number = message.number
-        else:
-            number, run.is_watched = signal.SIGKILL, False
-        with suppress(OSError):  # not waited for yet, so the group is still its own
-            os.killpg(run.pid, number)
-
-    def _reap(self, run: _Run) -> None:
-        _, status = os.waitpid(run.pid, 0)
-        with suppress(OSError):
-            run.channel.send(Ended(status))
-        run.channel.close()
-        os.close(run.process)
-        self.runs.remove(run)
 
 
 def _follow(channel: Channel) -> NoReturn:
@@ -325,8 +205,3 @@ def _finalizers() -> set[object]:
 def _flush() -> None:
     sys.stdout.flush()
     sys.stderr.flush()
-
-
-def _close(descriptors: list[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)

@@ -52,7 +52,7 @@ class Worker:
         workerinput, _, options, _ = channel.receive()
         self.identify(workerinput, options.get("basetemp"))
         generators.renew()  # a process that is kept forks another one for each run
-        cards.in_worker(config)
+        cards.take("in_worker", config)
         interactor = self.mold.interactor
         interactor.workerid = self.wanted.id
         interactor.log.name = f"worker-{self.wanted.id}"
