@@ -5,22 +5,23 @@ Owns arguments only.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pasture.cli.numbers import Number
+from pasture.cli.numbers import PID, Number
 from pasture.display.atomic import write_json
 from pasture.display.json_option import json_option
 from pasture.display.terminal import Terminal, error_terminal, output_terminal
 from pasture.display.units import megabytes
-from pasture.doctor import checks
+from pasture.doctor import checks, hung, sharing, waits
 from pasture.doctor.boot import boot
 from pasture.doctor.evidence import Evidence, gather
 from pasture.doctor.findings import as_document, print_findings, verdict
-from pasture.errors import ObstaclesFound, PastureError
+from pasture.errors import NoPrivilege, ObstaclesFound, PastureError, UsageError
 from pasture.proc import tree
 from pasture.trust.untrusted_text import printable
 
@@ -39,8 +40,17 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How long a COMMAND may take to fork its workers.",
 )
+@click.option(
+    "--hung",
+    "worker",
+    type=PID,
+    metavar="PID",
+    help="Say what each thread of this worker waits for, and nothing else.",
+)
 @json_option("the findings")
-def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> None:
+def command(
+    target: tuple[str, ...], wait_s: float, worker: int | None, json_file: Path | None
+) -> None:
     """Find out what stands in the way of shared memory.
 
     TARGET is the pid of a pre-fork server's master, or after `--` a command that starts
@@ -48,6 +58,11 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     Without TARGET, the one pre-fork server of this user is looked for. Ends with status 15
     if there is an obstacle.
     """
+    if worker is not None:
+        if target:
+            raise UsageError("--hung looks at one worker", hint="leave the other words out")
+        _hung(worker, json_file)
+        return
     is_running = not target or (len(target) == 1 and target[0].isdecimal())
     with error_terminal().status("looking at it" if is_running else "waiting for its workers"):
         if not is_running:
@@ -58,6 +73,8 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
             evidence = gather(tree.only_master("doctor"))
         findings = checks.diagnose(evidence)
         built = built_alone(evidence) if is_running else []
+    if not any(one.check == "preload" and one.is_obstacle for one in findings):
+        findings = (*sharing.own_imports({one.module: one.bytes for one in built}), *findings)
     if json_file is not None:
         document = as_document(evidence.master_pid, findings)
         document["built"] = [{"entry": one.entry, "bytes": one.bytes} for one in built]
@@ -68,6 +85,31 @@ def command(target: tuple[str, ...], wait_s: float, json_file: Path | None) -> N
     found = sum(finding.is_obstacle for finding in findings)
     if found:
         raise ObstaclesFound(verdict(found), hint="each says above how to fix it")
+
+
+def _hung(pid: int, json_file: Path | None) -> None:
+    tree.require_memory_of(pid)
+    process = waits.look(pid)
+    if not process.threads[0].call and not process.threads[0].calls:
+        raise NoPrivilege(
+            f"not allowed to see what process {pid} waits for",
+            hint="run pasture as root, or as its user where kernel.yama.ptrace_scope is 0",
+        )
+    findings = tuple(hung.findings(process))
+    if json_file is not None:
+        threads = {"threads": list(map(asdict, process.threads)), "noted": process.noted}
+        lost = {"lost": list(map(asdict, process.lost))}
+        write_json(json_file, {**as_document(pid, findings), **threads, **lost})
+    terminal = output_terminal(json_file)
+    print_findings(findings, terminal)
+    for thread in process.threads:
+        terminal.print(f"  thread {thread}")
+    for one in process.lost:
+        terminal.print(f"  lost thread {one}")
+    if process.why_no_frames:
+        terminal.print(f"  {process.why_no_frames}")
+    if any(finding.is_obstacle for finding in findings):
+        raise ObstaclesFound(verdict(len(findings)), hint="each says above how to fix it")
 
 
 def built_alone(evidence: Evidence) -> list[Built]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import click
 
-from pasture.cli.numbers import PID, Number, Whole
+from pasture.cli.numbers import Number, Whole
 from pasture.errors import PortTaken, UsageError
 from pasture.metrics.named import Named
 from pasture.proc.sampler import sample_tree
@@ -67,9 +67,10 @@ def _server(named: str | None) -> tuple[int | None, Find, Callable[[], bool]]:
             only_master("metrics")  # or an error that lists them
         find = Named(named or "", lambda words: click.echo(f"{find} {words}", err=True))
         return find(), find, lambda: True
-    given = int(PID.convert(named, None, None))  # type: ignore[arg-type]
-    require_memory_of(given)
-    pid = server_of(given, "metrics")
+    if int(named) < 1:
+        raise UsageError(f"{named} is the PID of no process", hint="pasture metrics PID")
+    require_memory_of(int(named))
+    pid = server_of(int(named), "metrics")
     started = start_time(pid)
     return pid, lambda: pid, lambda: is_running(pid) and start_time(pid) == started
 

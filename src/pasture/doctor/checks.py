@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from pasture.doctor import sharing, steps
+from pasture.doctor import hung, sharing, steps
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Check, Finding
 from pasture.errors import see
@@ -140,6 +140,12 @@ def allocator(seen: Evidence) -> Iterator[Finding]:
         yield Finding("allocator", False, "glibc's malloc and pymalloc")
 
 
+def hung_workers(seen: Evidence) -> Iterator[Finding]:
+    """Workers that wait for a lock where others wait for connections."""
+    for process in seen.hung:
+        yield from hung.findings(process)
+
+
 def probe(seen: Evidence) -> Iterator[Finding]:
     """The outcome of the latest start's probe; of an earlier start's that this one follows."""
     earlier = restart.parse(seen.environ.get(restart.VARIABLE))
@@ -164,6 +170,7 @@ def probe(seen: Evidence) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Check, ...] = (
+    hung_workers,
     steps.hazards,
     sharing.leaks,
     sharing.preloading,

@@ -15,6 +15,7 @@ from pasture.doctor import exit_trial
 from pasture.doctor.modules import Module, is_stable_abi, read_module
 from pasture.doctor.notes import Notes
 from pasture.doctor.threads import Thread, read_threads
+from pasture.doctor.waits import Process, hung_among
 from pasture.errors import ProcessEnded, UsageError
 from pasture.interpreter import current
 from pasture.proc import smaps, tree
@@ -73,6 +74,7 @@ class Evidence:
     # Whether a seal has come after the load of the application, as with the engines known here.
     preloads: bool = False
     is_asgi: bool = False  # whether it serves ASGI, as it says itself or its command does
+    hung: tuple[Process, ...] = ()  # workers of a web server whose main thread waits for a lock
 
 
 def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
@@ -102,6 +104,7 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
             f"process {master_pid} is no Python: it has mapped none",
             hint="give the pid of the server's master, not that of a shell or a wrapper around it",
         )
+    serves = served_by(master_pid, board, engines.ASGI, engines.WEB)
     return Evidence(
         master_pid=master_pid,
         command=tree.command_of(master_pid),
@@ -120,7 +123,8 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
         refusals=_refusals() if os.path.realpath(sys.executable) in files else (),
         spawned=len(tree.spawned_workers(master_pid)),
         preloads=board is not None and board.seal is not None and bool(board.seal.serves),
-        is_asgi=served_by(master_pid, board, engines.ASGI, engines.WEB) == "asgi",
+        is_asgi=serves == "asgi",
+        hung=hung_among(workers) if serves and notes is None else (),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
@@ -147,6 +147,22 @@ def _is_unasked(worker: Worker, seen: Evidence) -> bool:
     if not worker.at_start_bytes:
         return False
     return worker.requests == 0 or (seen.notes is not None and not worker.requests)
+
+
+def own_imports(modules: Mapping[str, int]) -> Iterator[Finding]:
+    """Modules that a worker imported at its work, with their size: by name, largest first."""
+    total = sum(modules.values())
+    if total < _MIN_PRIVATE_BYTES:
+        return
+    names = [f"{name} ({megabytes(size)})" for name, size in modules.items()]
+    yield Finding(
+        "own-imports",
+        True,
+        f"a worker imported for itself, at its work: {some(names, _MAX_NAMES)}",
+        cost=f"about {megabytes(total)} and the time of the import in each worker, and once more "
+        "in each that replaces it",
+        fix=f"`pasture run --preload {','.join(modules)}` imports them before the fork",
+    )
 
 
 def late_imports(seen: Evidence) -> Iterator[Finding]:

@@ -93,7 +93,7 @@ def _neighbours(
         Neighbour(
             thread.name,
             thread.native_id in waiting,
-            _stack_of(frames.get(thread.ident or 0)),
+            stack_of(frames.get(thread.ident or 0)),
         )
         for thread in known
     ]
@@ -103,9 +103,10 @@ def _neighbours(
     return tuple(found + [foreign] * max(states - 1 - len(found), 0))
 
 
-def _stack_of(frame: FrameType | None) -> tuple[str, ...]:
+def stack_of(frame: FrameType | None, depth: int = _MAX_DEPTH) -> tuple[str, ...]:
+    """The innermost calls of a thread, as those of a `Neighbour`."""
     calls: list[str] = []
-    while frame is not None and len(calls) < _MAX_DEPTH and frame.f_code not in _BEGINNING:
+    while frame is not None and len(calls) < depth and frame.f_code not in _BEGINNING:
         code = frame.f_code
         calls.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
         frame = frame.f_back

@@ -14,6 +14,7 @@ from pasture.errors import MissingExtra, PastureError
 from pasture.proc import tree
 from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
 from pasture.proc.stat import read_stat
+from pasture.proc.tasks import is_locked
 from pasture.proc.tree import read_again
 from pasture.scoreboard import figures
 from pasture.scoreboard.figures import Counts, SealFigures
@@ -97,6 +98,7 @@ class ServerCollector(Collector):
             yield gauge
         yield self._growth(sample, entries)
         yield _leaks(sample, entries)
+        yield _locked(sample, entries)
 
     def _growth(self, sample: Sample, entries: dict[int, Entry]) -> Metric:
         help_text = "Private memory of a worker above what it had right after its fork"
@@ -115,6 +117,15 @@ def _sample_tree(master_pid: int, entries: dict[int, Entry]) -> Sample | None:
     pids = tree.workers_of(master_pid)
     others = set(pids).difference(workers_among(pids, entries))
     return sample_tree(master_pid, workers=pids, others=others)
+
+
+def _locked(sample: Sample, entries: dict[int, Entry]) -> Metric:
+    help_text = "Whether a worker of a web server waits for a lock where it should for connections"
+    gauge = GaugeMetricFamily("pasture_process_locked", help_text, labels=("role", "pid"))
+    for pid in (worker.pid for worker in sample.workers):
+        serves = pid in entries and entries[pid].says_requests
+        gauge.add_metric(("worker", str(pid)), serves and is_locked(pid))
+    return gauge
 
 
 def _leaks(sample: Sample, entries: dict[int, Entry]) -> Metric:

@@ -24,6 +24,7 @@ SEAL_SEAL, SEAL_SHRINK, SEAL_GROW, SEAL_WRITE = 1, 2, 4, 8
 _PROC = Path("/proc")
 _MAX_FILES = 65536
 _MAX_CANDIDATES = 4
+_MAX_SHOWN_BYTES = 1 << 20
 _EFFECTIVE = 1  # of the four user ids of a process
 
 _CLOEXEC, _ALLOW_SEALING, _NOEXEC_SEAL = 1, 2, 8
@@ -58,6 +59,50 @@ def _create(name: str, flags: int) -> int:
     if file < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return file
+
+
+class Shown:
+    """Text that this process shows to others in a file of this name, which cannot be changed.
+
+    A child has its parent's. The file is closed by its number only if that is still this file.
+    """
+
+    SEALS = SEAL_WRITE | SEAL_SHRINK | SEAL_GROW | SEAL_SEAL
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._latest: tuple[int, tuple[int, int]] | None = None
+
+    def show(self, text: str) -> None:
+        """Show this in place of the one before; without memory for it, nothing."""
+        self.hide()
+        with suppress(OSError, MemoryError):
+            file = create(self.name)
+            try:
+                with open(file, "wb", closefd=False) as stream:
+                    stream.write(text.encode("utf-8", "replace"))
+                fcntl.fcntl(file, ADD_SEALS, self.SEALS)
+                self._latest = file, _identity(file)
+            finally:
+                if self._latest is None:
+                    os.close(file)
+
+    def hide(self) -> None:
+        """Show nothing."""
+        before, self._latest = self._latest, None
+        with suppress(OSError):
+            if before is not None and _identity(before[0]) == before[1]:
+                os.close(before[0])
+
+    def read(self, pid: int, proc: Path = _PROC) -> Iterator[bytes]:
+        """What a process shows under this name."""
+        for file in find(pid, self.name, self.SEALS, proc):
+            yield os.pread(file, _MAX_SHOWN_BYTES, 0)
+
+
+def _identity(file: int) -> tuple[int, int]:
+    status = os.fstat(file)
+    return status.st_dev, status.st_ino
 
 
 def find(pid: int, name: str, seals: int, proc: Path = _PROC) -> Iterator[int]:

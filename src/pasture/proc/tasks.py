@@ -6,6 +6,7 @@ Standard library alone, since servers read it too. Source: proc_pid_status(5),
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,11 @@ _PROC = Path("/proc")
 _ASLEEP = "S"
 """Interruptible, as calls that wait are. A page that is read from a disk puts a thread into `D`,
 and a debugger into `t`, wherever its code stands."""
+
+
+_FUTEX = {"x86_64": 202, "aarch64": 98}
+_PRIVATE = 128
+_ARGUMENTS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,41 @@ def read_some(folder: Path, numbers: Iterable[int]) -> Mapping[int, Task]:
         except (OSError, ValueError):
             continue
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The call of the kernel that a thread waits in. Source: proc_pid_syscall(5), futex(2)."""
+
+    number: int
+    arguments: tuple[int, ...]
+
+    @property
+    def is_for_lock(self) -> bool:
+        """Whether it waits for a lock, or the like, and wakes by nothing else."""
+        return self.number == _FUTEX.get(os.uname().machine) and not self.arguments[3]
+
+    @property
+    def is_for_own_lock(self) -> bool:
+        """The same, of a lock that no other process has: a worker without work waits for none."""
+        return self.is_for_lock and bool(self.arguments[1] & _PRIVATE)
+
+
+def read_call(pid: int, number: int, proc: Path = _PROC) -> Call | None:
+    """The call of a thread; None if it runs, or the kernel does not say."""
+    try:
+        text = (proc / str(pid) / "task" / str(number) / "syscall").read_text()
+        first, *rest = text.split()
+        arguments = tuple(int(word, 16) for word in rest[:_ARGUMENTS])
+        return Call(int(first), arguments) if len(arguments) == _ARGUMENTS else None
+    except (OSError, ValueError):
+        return None
+
+
+def is_locked(pid: int, proc: Path = _PROC) -> bool:
+    """Whether the main thread of a process waits for a lock of its own, without a time."""
+    call = read_call(pid, pid, proc)
+    return call is not None and call.is_for_own_lock
 
 
 def did_not_run(before: Mapping[int, Task], after: Mapping[int, Task]) -> frozenset[int]:

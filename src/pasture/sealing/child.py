@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 
 from pasture.log_lines import log
-from pasture.sealing import exit, gc_settings
+from pasture.sealing import exit, gc_settings, lost
 from pasture.sealing.policy import ChildStep, ExitStep, Policy
 
 _CHILD_STEPS: Mapping[ChildStep, Callable[[], None]] = {
@@ -42,7 +42,7 @@ def arm(policy: Policy) -> None:
     global _armed, _hooked
     _armed = policy
     if not _hooked:
-        os.register_at_fork(after_in_child=take_steps)
+        os.register_at_fork(before=lost.note, after_in_child=take_steps)
         _hooked = True
 
 
@@ -53,6 +53,7 @@ def take_steps() -> None:
     """
     if _armed is None:
         return
+    lost.show()
     for child_step in _armed.in_child:
         _CHILD_STEPS[child_step]()
     for exit_step in _armed.at_exit:

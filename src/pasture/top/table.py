@@ -82,7 +82,7 @@ def ordered(rows: Sequence[Row], key: str) -> list[Row]:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """One line over all processes, and one for each that looks as if it leaks, the worst first."""
+    """One line over all processes, and one for each that hangs or looks as if it leaks."""
     total = sum(r.memory.pss_bytes for r in rows)
     programs = [r for r in rows if r.command]
     workers = [r for r in rows if r.role == "worker"]
@@ -93,7 +93,12 @@ def summary(rows: Sequence[Row]) -> str:
     found = [(leak.bytes_a_request, r.pid, leak) for r in rows if (leak := r.leak) is not None]
     leaks = [f"worker {pid} {leak}: pasture explain {pid}" for _, pid, leak in sorted(found)[::-1]]
     whole = f"{megabytes(total)} in all, {names}{count(len(workers), 'worker')}{each}"
-    return "\n".join((whole, *leaks[:_MAX_LINES]))
+    locked = [
+        f"worker {r.pid} waits for a lock: pasture doctor --hung {r.pid}"
+        for r in workers
+        if r.is_locked and r.requests is not None
+    ]
+    return "\n".join((whole, *locked[:_MAX_LINES], *leaks[:_MAX_LINES]))
 
 
 def limits(found: Limits) -> str:

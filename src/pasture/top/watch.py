@@ -19,6 +19,7 @@ from pasture.proc.images import programs_of
 from pasture.proc.maps import Mapping
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
+from pasture.proc.tasks import is_locked
 from pasture.scoreboard.growth import Growth, growth_of
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_entries, roles_of
@@ -41,6 +42,7 @@ class Reading:
     is_master: bool  # whether it forked the others
     memory: Memory
     minor_faults: int  # since the process began
+    is_locked: bool = False  # whether its main thread waits for a lock
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Row:
     shown: Entry | None = None  # its entry on the server's scoreboard; None if it has none
     command: str = ""  # of a program out of an image that is watched; else ""
     without_entry: str = "worker"  # what it is if it is no master and has no entry: "other", too
+    is_locked: bool = False  # whether its main thread waited for a lock at the last two readings
 
     @property
     def requests(self) -> int | None:
@@ -98,7 +101,10 @@ def row(
             growth = gained * 60 / (last.seconds - first.seconds)
         before = readings[-2]
         faults = (last.minor_faults - before.minor_faults) / (last.seconds - before.seconds)
-    return Row(last.pid, last.is_master, last.memory, growth, faults, shown, command, without_entry)
+    locked = len(readings) > 1 and all(reading.is_locked for reading in readings[-2:])
+    return Row(
+        last.pid, last.is_master, last.memory, growth, faults, shown, command, without_entry, locked
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +214,6 @@ def _read(pid: int, *, is_master: bool) -> Reading | None:
     memory, stat = smaps.read_memory(pid), read_stat(pid)
     if memory is None or stat is None:
         return None
-    return Reading(pid, time.monotonic(), is_master, memory, stat.minor_faults)
+    return Reading(
+        pid, time.monotonic(), is_master, memory, stat.minor_faults, is_locked=is_locked(pid)
+    )

@@ -30,7 +30,7 @@ HEALTHY = Evidence(
     notes=Notes(),
 )
 
-BUILT = SimpleNamespace(entry="module pandas", bytes=26_000_000)
+BUILT = SimpleNamespace(module="pandas", entry="module pandas", bytes=2_600_000)
 
 
 @pytest.fixture
@@ -57,7 +57,16 @@ def test_a_healthy_server_ends_with_status_0(looked_at: list[int]) -> None:
     result = run("7")
     assert result.exit_code == 0 and looked_at == [7]
     assert "nothing stands in the way" in result.output
-    assert result.output.splitlines()[-1].split() == ["26.0", "MB", "module", "pandas"]
+    assert result.output.splitlines()[-1].split() == ["2.6", "MB", "module", "pandas"]
+
+
+def test_large_imports_of_a_worker_are_an_obstacle_that_a_preload_ends(
+    looked_at: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(BUILT, "bytes", 26_000_000)
+    first, cost, fix, *_ = run("7").output.splitlines()
+    assert first == "! own-imports: a worker imported for itself, at its work: pandas (26.0 MB)"
+    assert "about 26.0 MB" in cost and "`pasture run --preload pandas`" in fix
 
 
 def test_without_a_target_the_only_server_is_looked_at(looked_at: list[int]) -> None:

@@ -1,0 +1,49 @@
+"""The threads that a child does not have, where others find them: what each did at the fork.
+
+A lock that such a thread held stays locked in the child for ever. Nothing is noted of a parent
+without other threads. Owns the note, in the parent before the fork and in the child after it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+from pasture.fork_safety.threads import stack_of
+from pasture.proc.memory_file import Shown
+from pasture.trust.untrusted_text import printable
+
+_MAX_THREADS = 50
+_DEPTH = 20
+
+_shown = Shown("pasture-lost")
+_noted: list[str] = []
+
+
+def note() -> None:
+    """Note what all other threads do, right before a fork. Takes no lock of `threading`."""
+    own = threading.get_ident()
+    frames = sys._current_frames()
+    names = {ident: thread.name for ident, thread in dict(threading._active).items()}  # type: ignore[attr-defined]
+    _noted[:] = (
+        "\t".join((names.get(ident, "a thread"), *stack_of(frame, _DEPTH)))
+        for ident, frame in frames.items()
+        if ident != own
+    )
+
+
+def show() -> None:
+    """Show it to others, in the child."""
+    _shown.hide()
+    if _noted:
+        _shown.show("\n".join(_noted))
+
+
+def read(pid: int, proc: Path = Path("/proc")) -> tuple[tuple[str, tuple[str, ...]], ...] | None:
+    """Name and calls, innermost first, of each thread that a process lost; None if not noted."""
+    for content in _shown.read(pid, proc):
+        lines = content.decode("utf-8", "replace").splitlines()[:_MAX_THREADS]
+        rows = [tuple(map(printable, line.split("\t"))) for line in lines]
+        return tuple((row[0], row[1 : _DEPTH + 1]) for row in rows)
+    return None
