@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, Images, compiled
+from images import BIN, STUB, Ended, Images, compiled
 
 from pasture_image.build import host
 from pasture_image.build.image_file import _HEADER, _Header
@@ -286,10 +286,36 @@ def another(rule: int, value: int) -> tuple[int, int]:
     return rule, {1: value ^ 1, 2: value | 1 << 63, 3: value + 1}[rule]
 
 
-@pytest.mark.parametrize("index", range(11))
+VDSO = 1
+CLOCKS = """
+import asyncio, os, signal, subprocess, threading, time
+before = time.clock_gettime_ns(time.CLOCK_REALTIME)
+assert 0 <= time.time_ns() - before < 10**10 and time.clock_getres(time.CLOCK_MONOTONIC) < 1
+signal.signal(signal.SIGALRM, lambda *_: print("alarm", flush=True))
+signal.setitimer(signal.ITIMER_REAL, 0.01)
+time.sleep(0.05)
+asyncio.run(asyncio.sleep(0))
+if not os.fork():
+    os._exit(time.monotonic() < 0)
+assert os.wait()[1] == 0 == subprocess.run(["true"]).returncode
+thread = threading.Thread(target=lambda: print(time.monotonic() > 0))
+thread.start(), thread.join()
+print(sum("[vdso]" in line for line in open("/proc/self/maps")))
+"""
+
+
+def test_under_another_kernel_the_images_vdso_leads_to_the_running_one(
+    images: Images, copied: Path
+) -> None:
+    with_fact(copied, VDSO, lambda rule, value: (rule, value + 1))
+    assert images.why() == ""
+    assert images.run("-c", CLOCKS) == Ended(0, b"alarm\nTrue\n1\n", b"")
+
+
+@pytest.mark.parametrize("index", [*range(VDSO), *range(VDSO + 1, 12)])
 def test_an_image_of_another_machine_is_refused(images: Images, copied: Path, index: int) -> None:
     facts = host.facts(STUB)
-    assert len(facts) == 11
+    assert len(facts) == 12
     if facts[index].rule == 2 and facts[index].value >> 63:
         pytest.skip("this processor has that feature")
     with_fact(copied, index, another)

@@ -1,6 +1,7 @@
 /* The functions of a library are chosen for the processor when it is loaded, and the C library keeps
  * addresses in the kernel's vDSO: both lie in an image. So a processor must be of the same model and
- * have all features, and the vDSO must be of the same kernel, whose version it carries.
+ * have all features. The vDSO carries the version of its kernel; under another one its functions are
+ * reached through the image's (vdso.c). What modules have found that the kernel can do, a newer one can.
  *
  * Sources: Intel SDM volume 2, CPUID; Arm ARM, MIDR_EL1, DCZID_EL0; Linux
  * Documentation/arch/arm64/elf_hwcaps.rst; glibc 2.41 sysdeps/x86/cpu-features.c (which leaves choose
@@ -11,8 +12,11 @@
 #include "host.h"
 
 #include <elf.h>
+#include <stdio.h>
 #include <sys/auxv.h>
+#include <sys/utsname.h>
 
+#define VDSO 1 /* its place among the facts */
 #define MAX_VDSO_BYTES (UINT64_C(1) << 17)
 
 /* A checksum of the vDSO but for its instructions, of which the kernel chooses some by the processor's
@@ -40,6 +44,18 @@ vdso_sum(void)
         }
     }
     return sum * 31 + manifest_sum(begin + at, bytes - at);
+}
+
+/* As Linux's KERNEL_VERSION has it, without the number of the patch. */
+static uint64_t
+kernel_version(void)
+{
+    struct utsname found;
+    unsigned major, minor;
+    if (uname(&found) < 0 || sscanf(found.release, "%u.%u", &major, &minor) != 2) {
+        return 0;
+    }
+    return (uint64_t)major << 16 | (minor & 0xffff);
 }
 
 #ifdef __x86_64__
@@ -100,7 +116,7 @@ host_find(host_fact facts[HOST_FACTS])
     }
     const host_fact found[HOST_FACTS] = {
         {"page size", HOST_SAME, getauxval(AT_PAGESZ)},
-        {"kernel (its vDSO differs)", HOST_SAME, vdso_sum()},
+        {"vDSO", HOST_ANY, vdso_sum()},
         {"maker of the processor", HOST_SAME, two(vendor.b, vendor.c ^ vendor.d)},
         {"model of the processor", HOST_SAME, model.a & ~0xfu}, /* whatever its stepping */
         {"set of registers that programs use", HOST_SAME, used},
@@ -111,6 +127,7 @@ host_find(host_fact facts[HOST_FACTS])
         {"set of features of the processor (7.2)", HOST_HAS,
          two(structured.d & FOR_PROGRAMS, more.d)},
         {"width of addresses", HOST_AT_LEAST, (addresses.a >> 8) & 0xff},
+        {"kernel, which is newer", HOST_AT_LEAST, kernel_version()},
     };
     for (size_t i = 0; i < HOST_FACTS; i++) {
         facts[i] = found[i];
@@ -159,13 +176,14 @@ host_find(host_fact facts[HOST_FACTS])
     int vector = prctl(PR_SVE_GET_VL, 0, 0, 0, 0);
     const host_fact found[HOST_FACTS] = {
         {"page size", HOST_SAME, getauxval(AT_PAGESZ)},
-        {"kernel (its vDSO differs)", HOST_SAME, vdso_sum()},
+        {"vDSO", HOST_ANY, vdso_sum()},
         {"model of the processor", HOST_SAME, model(features)},
         {"block that the processor zeroes at once", HOST_SAME, zeroed_block()},
         {"length of vectors (SVE)", HOST_SAME, vector < 0 ? 0 : (uint64_t)vector},
         {"set of features of the processor (1)", HOST_HAS, features},
         {"set of features of the processor (2)", HOST_HAS, getauxval(AT_HWCAP2)},
         {"width of addresses", HOST_AT_LEAST, address_bits()},
+        {"kernel, which is newer", HOST_AT_LEAST, kernel_version()},
     };
     for (size_t i = 0; i < HOST_FACTS; i++) {
         facts[i] = found[i];
@@ -199,6 +217,13 @@ fits(const manifest_fact *needed, uint64_t value)
     default:
         return needed->rule == HOST_ANY;
     }
+}
+
+bool
+host_has_vdso_of(const manifest *m)
+{
+    const manifest_fact *needed = manifest_at(m, m->facts_at);
+    return m->facts > VDSO && needed[VDSO].value == vdso_sum();
 }
 
 const char *

@@ -4,12 +4,13 @@
 
 #include "manifest.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #ifdef __x86_64__
-#  define HOST_FACTS 11
+#  define HOST_FACTS 12
 #else
-#  define HOST_FACTS 8
+#  define HOST_FACTS 9
 #endif
 
 typedef enum {
@@ -28,6 +29,9 @@ typedef struct {
 
 /* Find out all of them, always in the same order. */
 void host_find(host_fact facts[HOST_FACTS]);
+
+/* Whether the kernel has the vDSO that the image's had, but for its instructions. */
+bool host_has_vdso_of(const manifest *m);
 
 /* NULL, or the name of the first that does not fit. */
 const char *host_differs(const manifest *m);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x3554464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x3754464D475A5350)
 #define MANIFEST_KERNELS 6
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
@@ -81,6 +81,7 @@ typedef struct {
     uint64_t stack_end, stack_limit_bytes, stack_length, stack_source, stack_offset;
     uint64_t kernels;
     manifest_range kernel[MANIFEST_KERNELS];
+    uint64_t vdso, vdso_offset; /* which of them it is, and where its bytes are in the image */
     uint64_t sources, sources_at;
     uint64_t regions, regions_at;
     uint64_t files, files_at;

@@ -4,8 +4,10 @@
 #include "restore.h"
 
 #include "content.h"
+#include "host.h"
 #include "machine.h"
 #include "restorer.h"
+#include "vdso.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,6 +64,20 @@ read_own_maps(void)
     }
     fclose(maps);
     return owns < MAX_RANGES;
+}
+
+/* Under another kernel they stay together, at another place. */
+static bool
+are_neighbours(void)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < kernels_found; i++) {
+        if (i && kernels[i - 1].start + kernels[i - 1].length != kernels[i].start) {
+            return false;
+        }
+        bytes += kernels[i].length;
+    }
+    return bytes && bytes <= ASIDE_BYTES;
 }
 
 static bool
@@ -227,7 +243,9 @@ static const char late[] = "pasture-python: the kernel refuses to map the image:
 
 typedef struct {
     uint64_t letter; /* stays with the process: message, arguments, environment */
-    uint64_t plan, code, stack, aside;
+    uint64_t aside;  /* where the kernel's mappings wait, or stay under another kernel */
+    uint64_t vdso;   /* a copy of the image's; 0 under the same kernel */
+    uint64_t plan, code, stack;
     uint64_t all;
 } sizes;
 
@@ -242,7 +260,7 @@ count_strings(char **strings, uint64_t *bytes)
 }
 
 static sizes
-measure(const manifest *m, const restore_request *request)
+measure(const manifest *m, const restore_request *request, bool is_same_kernel)
 {
     uint64_t text = strlen(request->line->text) + strlen(request->python) + 2 + sizeof late;
     size_t pointers = count_strings(request->argv, &text) + count_strings(request->envp, &text) + 2;
@@ -253,8 +271,9 @@ measure(const manifest *m, const restore_request *request)
         .code = ROUND(__stop_restorer - __start_restorer),
         .stack = STACK_BYTES,
         .aside = ASIDE_BYTES,
+        .vdso = is_same_kernel ? 0 : m->kernel[m->vdso].length,
     };
-    s.all = s.letter + s.plan + s.code + s.stack + s.aside;
+    s.all = s.letter + s.aside + s.vdso + s.plan + s.code + s.stack;
     return s;
 }
 
@@ -323,7 +342,8 @@ static restore_plan *
 write_plan(const manifest *m, const int *files, const restore_request *request, char *place,
            const sizes *s)
 {
-    restore_plan *plan = (restore_plan *)(place + s->letter);
+    uint64_t stays = s->letter + (s->vdso ? s->aside : 0);
+    restore_plan *plan = (restore_plan *)(place + s->letter + s->aside + s->vdso);
     manifest_region *regions = (manifest_region *)(plan + 1);
     void *auxv = regions + m->regions;
     int *numbers = (int *)((char *)auxv + m->auxv_bytes);
@@ -337,7 +357,9 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
     plan->file = numbers;
     plan->files = m->sources;
     plan->m = *m;
-    uint64_t aside = plan->end - s->aside;
+    uint64_t aside = plan->start + s->letter;
+    plan->own_kernels = kernels_found;
+    plan->vdso = s->vdso ? aside + s->aside : 0;
     for (size_t i = 0; i < kernels_found; i++) {
         plan->own_kernel[i] = kernels[i];
         plan->aside[i] = aside;
@@ -352,9 +374,35 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
         plan->late_bytes = sizeof late - 1;
         memcpy(place + s->letter - sizeof late, late, sizeof late);
     }
-    plan->message->scratch = plan->start + s->letter;
-    plan->message->scratch_bytes = s->all - s->letter;
+    plan->message->scratch = plan->start + stays;
+    plan->message->scratch_bytes = s->all - stays;
     return plan;
+}
+
+/* The image's vDSO, where it is in the plan: its functions lead to this kernel's. */
+static const char *
+prepare_vdso(const manifest *m, int image, char *place, const sizes *s)
+{
+    uint64_t length = m->kernel[m->vdso].length;
+    char *copy = place + s->letter + s->aside;
+    uint64_t at = (uint64_t)(uintptr_t)place + s->letter, own_bytes = 0;
+    if (pread(image, copy, length, (off_t)m->vdso_offset) != (ssize_t)length) {
+        return "the image's vDSO cannot be read";
+    }
+    for (size_t i = 0; i < kernels_found && !own_bytes; i++) {
+        if (kernels[i].start == getauxval(AT_SYSINFO_EHDR)) {
+            own_bytes = kernels[i].length;
+        }
+        else {
+            at += kernels[i].length;
+        }
+    }
+    const char *why = vdso_redirect(copy, length, own_bytes, at);
+    if (why == NULL && mprotect(copy, length, PROT_READ | PROT_EXEC) < 0) {
+        return "the kernel allows no code in new memory";
+    }
+    __builtin___clear_cache(copy, copy + length);
+    return why;
 }
 
 static char *
@@ -382,7 +430,7 @@ forget_rseq(void)
 static const char *
 jump(char *place, const sizes *s, restore_plan *plan)
 {
-    char *code = place + s->letter + s->plan;
+    char *code = place + s->letter + s->aside + s->vdso + s->plan;
     memcpy(code, __start_restorer, (size_t)(__stop_restorer - __start_restorer));
     __builtin___clear_cache(code, code + s->code);
     if (mprotect(code, s->code, PROT_READ | PROT_EXEC) < 0) {
@@ -503,8 +551,12 @@ restore(const manifest *m, int image, const restore_request *request)
     if (why != NULL) {
         return why;
     }
-    if (!read_own_maps() || !same_kernels(m)) {
+    bool is_same_kernel = host_has_vdso_of(m);
+    if (!read_own_maps() || !(is_same_kernel ? same_kernels(m) : are_neighbours())) {
         return "this kernel maps something else into its processes";
+    }
+    if (!is_same_kernel && m->vdso >= m->kernels) {
+        return "the image was made under another kernel, which has no vDSO";
     }
     int *files = malloc((m->sources + 1) * sizeof *files);
     if (files == NULL) {
@@ -517,12 +569,12 @@ restore(const manifest *m, int image, const restore_request *request)
         *request->is_stale = why != NULL;
     }
     if (why == NULL) {
-        sizes s = measure(m, request);
+        sizes s = measure(m, request, is_same_kernel);
         char *place = find_place(m, s.all);
         if (place == NULL) {
             why = "no address is free";
         }
-        else {
+        else if (is_same_kernel || (why = prepare_vdso(m, image, place, &s)) == NULL) {
             restore_plan *plan = write_plan(m, files, request, place, &s);
             why = jump(place, &s, plan);
         }

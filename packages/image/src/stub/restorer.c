@@ -104,7 +104,7 @@ move(uint64_t from, uint64_t length, uint64_t to)
 ALWAYS int
 clear_address_space(const restore_plan *plan)
 {
-    for (uint64_t i = 0; i < plan->m.kernels; i++) {
+    for (uint64_t i = 0; i < plan->own_kernels; i++) {
         if (move(plan->own_kernel[i].start, plan->own_kernel[i].length, plan->aside[i])) {
             return -1;
         }
@@ -152,7 +152,11 @@ make_stack(const restore_plan *plan)
 ALWAYS int
 put_kernels_back(const restore_plan *plan)
 {
-    for (uint64_t i = 0; i < plan->m.kernels; i++) {
+    if (plan->vdso) {
+        const manifest_range *image = &plan->m.kernel[plan->m.vdso];
+        return move(plan->vdso, image->length, image->start);
+    }
+    for (uint64_t i = 0; i < plan->own_kernels; i++) {
         if (move(plan->aside[i], plan->own_kernel[i].length, plan->m.kernel[i].start)) {
             return -1;
         }

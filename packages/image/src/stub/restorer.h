@@ -16,7 +16,9 @@ typedef struct {
     const int *file; /* a descriptor for each source */
     uint64_t files;
     manifest_range own_kernel[MANIFEST_KERNELS]; /* where the kernel's own mappings are */
-    uint64_t aside[MANIFEST_KERNELS];            /* where they wait, inside of what stays */
+    uint64_t own_kernels;
+    uint64_t aside[MANIFEST_KERNELS]; /* where they wait, inside of what stays */
+    uint64_t vdso; /* a copy of the image's that leads to them: they stay there; 0 for none */
     manifest m;
     struct prctl_mm_map map;
     message *message;

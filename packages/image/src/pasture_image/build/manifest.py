@@ -20,12 +20,12 @@ from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 from pasture_image.inside.times import FileTimes
 
-MAGIC = 0x3554464D475A5350
-"""`PSZGMFT5`: the last digit is the version of the layout."""
+MAGIC = 0x3754464D475A5350
+"""`PSZGMFT7`: the last digit is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
-HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 8 + 3 + 4 + 6
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 3 + 4 + 6
 _CHECKSUM_AT = 16
 _IMAGE, _BUILD_ID, _SUM = range(3)
 _SOURCE = ("kind", "bytes", "path", "id_at", "id_offset", "id_bytes", "sum")
@@ -184,6 +184,7 @@ def write_manifest(
         len(image.kernels),
         *kernels,
         *[0] * (2 * _MAX_KERNELS - len(kernels)),
+        *image.vdso,
         *(len(image.sources), sources, len(image.regions), regions),
         *(len(open_files), files),
         *(len(auxiliary_vector), auxiliary),

@@ -87,6 +87,7 @@ class Image:
     Attributes:
         sources: paths of files; `OWN` is the one with the pages that were written.
         kernels: mappings of the kernel's own, in the order of addresses.
+        vdso: which of them it is, and where a copy is in `OWN`; the first is their number for none.
         written_bytes: size of the pages that were written.
         sizes: bytes of the regions with such pages, by what they are.
     """
@@ -95,6 +96,7 @@ class Image:
     stack: Stack
     sources: tuple[str, ...]
     kernels: tuple[Mapping, ...]
+    vdso: tuple[int, int]
     written_bytes: int
     sizes: dict[str, int]
 
@@ -135,9 +137,11 @@ class Copy:
         stack_pointer = self._frozen.facts["stack_pointer"]
         regions: list[Region] = []
         kernels: list[Mapping] = []
-        stack = None
+        stack, vdso = None, None
         for mapping in self._frozen.mappings():
             if mapping.path.startswith(_OF_KERNEL):
+                if mapping.path.startswith("[vdso"):
+                    vdso = len(kernels), self._write(mapping.start, mapping.length)
                 kernels.append(mapping)
             elif mapping.start <= stack_pointer < mapping.end:
                 stack = self._stack(mapping, stack_pointer)
@@ -151,6 +155,7 @@ class Copy:
             stack,
             self._sources.all(),
             tuple(kernels),
+            vdso or (len(kernels), 0),
             self._written_bytes,
             self._sizes,
         )
