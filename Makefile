@@ -209,27 +209,27 @@ fuzz-channels: .venvs/3.14/.stamp
 
 .PHONY: test-cpython test-cpython-collector test-cpython-all test-packages test-builds
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
-	@.venv/bin/python tests/cpython $(CPYTHON_MATRIX) $(ARGS)
+	@.venv/bin/python matrix/cpython $(CPYTHON_MATRIX) $(ARGS)
 #: test-cpython-collector, -all | With every full collection out of line; all of them, in three ways
 test-cpython-collector: .venv/.stamp
-	@.venv/bin/python tests/cpython/collector.py 3.13 3.14 3.15 $(ARGS)
+	@.venv/bin/python matrix/cpython/collector.py 3.13 3.14 3.15 $(ARGS)
 test-cpython-all: .venv/.stamp
-	@.venv/bin/python tests/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)
+	@.venv/bin/python matrix/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)
 
 #: test-packages, test-builds | Tests of numpy, Django, ... in a sealed child; builds of CPython of many shapes
 test-packages test-builds: .venv/.stamp
-	@.venv/bin/python $(@:test-%=tests/%) $(ARGS)
+	@.venv/bin/python $(@:test-%=matrix/%) $(ARGS)
 
 .PHONY: test-sites test-versions test-identity test-engines test-gpu test-image-recipes
 #: test-sites, test-versions | Applications of others: every answer and row; one on many versions of libraries
 test-sites: .venvs/3.14/.stamp
-	@$(PYTHON) -m tests.sites $(ARGS)
+	@$(PYTHON) -m matrix.sites $(ARGS)
 test-versions: .venvs/3.14/.stamp
-	@$(PYTHON) -m tests.sites --versions $(ARGS)
+	@$(PYTHON) -m matrix.sites --versions $(ARGS)
 test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain and under pasture, of 16 engines
-	@$(PYTHON) -m tests.identity --resume $(ARGS)
+	@$(PYTHON) -m matrix.identity --resume $(ARGS)
 test-engines: .venvs/3.14/.stamp ## Clusters and servers that are no requirement: Spark, Dask, granian
-	@$(PYTHON) -m pytest -q benchmarks/engines/checks $(ARGS)
+	@$(PYTHON) -m pytest -q matrix/engines/checks $(ARGS)
 test-gpu: ## Training loops, servers and images on one GPU (GPU_PYTHON=an environment that has torch)
 	@$(GPU_PYTHON) -m pytest -q -rs -c /dev/null --rootdir . -p no:cacheprovider benchmarks/gpu $(ARGS)
 test-image-recipes: $(patsubst %,.venvs/3.14/%-packages.stamp,image ray helper) ## Jupyter, Ray, pytest-xdist, a pool and helpers out of images
@@ -293,7 +293,7 @@ bench-arm:
 
 #: engines, agents | Every engine, and every agent before the fork, as it is and sealed: docs/results
 engines agents: .venvs/3.14/.stamp
-	@$(PYTHON) -m benchmarks.$@ $(ARGS)
+	@$(PYTHON) -m matrix.$@ $(ARGS)
 
 .PHONY: pypy-setup pypy-check pypy-bench
 #: pypy-setup, -check, -bench | A root with RPython (needs root); its tests on our collector; three collectors

@@ -21,8 +21,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.engines.engine import memory_of
-from benchmarks.engines.environments import python_for
+from matrix.engines.engine import memory_of
+from matrix.engines.environments import python_for
 from pasture.launch.session import environment
 
 METHOD = "AIRFLOW__CORE__MP_START_METHOD"
@@ -40,7 +40,7 @@ WAYS: Mapping[str, Mapping[str, str]] = {
 }
 """fork is Airflow's own before Python 3.14, with gc.freeze(); forkserver its own from then on."""
 
-PROGRAM = Path(__file__).parent / "engines" / "programs" / "airflow_executor.py"
+PROGRAM = Path(__file__).parents[1] / "matrix" / "engines" / "programs" / "airflow_executor.py"
 TIMEOUT_S = 300
 
 

@@ -18,9 +18,9 @@ from tempfile import TemporaryDirectory
 import click
 
 from benchmarks.airflow_scheduler import settings_of
-from benchmarks.engines.environments import python_for
-from benchmarks.matrix.environments import uv
 from benchmarks.site_programs import Sampled
+from matrix.engines.environments import python_for
+from matrix.environments import uv
 from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 

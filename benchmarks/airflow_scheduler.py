@@ -25,12 +25,12 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.airflow_executor import WAYS
-from benchmarks.engines.engine import memory_of
-from benchmarks.engines.environments import python_for
+from matrix.engines.engine import memory_of
+from matrix.engines.environments import python_for
 from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 
-DAGS = Path(__file__).parent / "engines" / "programs" / "airflow_dags"
+DAGS = Path(__file__).parents[1] / "matrix" / "engines" / "programs" / "airflow_dags"
 TIMEOUT_S = 900.0
 SECRET = "of no use to anybody: all of it is on loopback, and ends with the benchmark"
 

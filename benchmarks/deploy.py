@@ -18,8 +18,8 @@ from typing import Self
 import click
 import psutil
 
-from benchmarks.matrix.herd import Herd, Load
 from benchmarks.site import DATA, SITE, make_plan
+from matrix.herd import Herd, Load
 from pasture.proc.smaps import total_pss_bytes
 from pasture.trial import TrialPlan
 

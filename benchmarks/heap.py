@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from benchmarks.matrix.spread import Spread, paired_ratio, spread_of
+from matrix.spread import Spread, paired_ratio, spread_of
 
 MB = 1e6
 PROGRAM = Path(__file__).parent / "programs" / "heap.py"

@@ -24,20 +24,20 @@ from pathlib import Path
 
 import click
 
-from benchmarks.engines.environments import python_for
 from benchmarks.image import SITE, get, load
-from benchmarks.matrix.environments import REPOSITORY, uv
-from benchmarks.matrix.redis_server import redis_server
-from benchmarks.matrix.spread import spread_of
 from benchmarks.sites import prepare
+from matrix.engines.environments import python_for
+from matrix.environments import REPOSITORY, uv
+from matrix.redis_server import redis_server
+from matrix.sites.catalog import MeasuredSite, load_measured
+from matrix.sites.environments import make_environment
+from matrix.sites.environments import variables as known_variables
+from matrix.spread import spread_of
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import read_memory
 from pasture.warmup.requests import read_requests
-from tests.sites.catalog import MeasuredSite, load_measured
-from tests.sites.environments import make_environment
-from tests.sites.environments import variables as known_variables
 
 PACKAGES = REPOSITORY / "build" / "learn"
 PANDAS = "pandas==3.1.1"

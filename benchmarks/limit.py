@@ -17,8 +17,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from benchmarks.matrix.herd import Herd, Load
 from benchmarks.site import DATA, SITE, make_plan
+from matrix.herd import Herd, Load
 from pasture.display import progress
 from pasture.display.terminal import output_terminal
 from pasture.launch.ports import listens

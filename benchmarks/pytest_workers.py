@@ -26,8 +26,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.matrix.environments import REPOSITORY, uv
-from benchmarks.matrix.spread import paired_ratio
+from matrix.environments import REPOSITORY, uv
+from matrix.spread import paired_ratio
 
 DJANGO = ("-p", "pytest_django_suite", "-c", "/dev/null", "-o", "python_files=test*.py")
 DJANGO_PARTS = ("basic", "queries", "lookup", "aggregation", "expressions", "template_tests")
@@ -75,7 +75,7 @@ class Suite:
 
 def prepare(name: str) -> Suite:
     """The environment that `make test-packages` has for it, with the plug-ins."""
-    sys.path.insert(0, str(REPOSITORY / "tests" / "packages"))
+    sys.path.insert(0, str(REPOSITORY / "matrix" / "packages"))
     from catalog import load_packages  # type: ignore[import-not-found,unused-ignore]
     from environments import prepare as make  # type: ignore[import-not-found,unused-ignore]
 

@@ -20,8 +20,8 @@ import click
 from rich.console import Console
 
 from benchmarks import refork_asgi
-from benchmarks.matrix.herd import Herd, Load, Sent
 from benchmarks.site import DATA, SITE, make_plan
+from matrix.herd import Herd, Load, Sent
 from pasture.display import progress
 from pasture.display.terminal import output_terminal
 from pasture.trial import TrialResult, run_trial, table

@@ -20,8 +20,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.matrix.spread import spread_of
 from benchmarks.uvicorn_workers import APP, PASTURE, PATHS, TIMEOUT_S, WARM, Served
+from matrix.spread import spread_of
 from pasture.launch.ports import LOOPBACK
 from pasture.scoreboard.reader import molds_of
 

@@ -24,9 +24,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.matrix.herd import Load
-from benchmarks.matrix.spread import paired_ratio, spread_of
 from benchmarks.site import DATA, SITE, make_plan
+from matrix.herd import Load
+from matrix.spread import paired_ratio, spread_of
 from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 from pasture.trial import TrialPlan

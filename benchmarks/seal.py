@@ -24,7 +24,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.matrix.spread import spread_of
+from matrix.spread import spread_of
 
 OBJECTS_EACH = {"records": 7, "instances": 4}
 

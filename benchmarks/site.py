@@ -21,7 +21,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.matrix.spread import Spread, spread_of
+from matrix.spread import Spread, spread_of
 from pasture.display import progress
 from pasture.display.terminal import output_terminal
 from pasture.trial import TrialPlan, TrialResult, run_trial, table

@@ -24,7 +24,7 @@ from pathlib import Path
 import click
 
 from benchmarks.image import SITE, load, require_started
-from benchmarks.matrix.redis_server import redis_server
+from matrix.redis_server import redis_server
 from pasture.launch.ports import free_port, listens
 from pasture.launch.session import Group, tail
 from pasture.proc import smaps, tree

@@ -15,10 +15,10 @@ from typing import Any
 
 import click
 
-from benchmarks.matrix.environments import REPOSITORY
-from benchmarks.matrix.store import Store
-from tests.sites.catalog import MeasuredSite, load_measured
-from tests.sites.environments import lock, make_environment, restore_data, variables
+from matrix.environments import REPOSITORY
+from matrix.sites.catalog import MeasuredSite, load_measured
+from matrix.sites.environments import lock, make_environment, restore_data, variables
+from matrix.store import Store
 
 PAGE = REPOSITORY / "docs" / "results" / "sites.md"
 FOLDER = REPOSITORY / "var" / "bench-sites"
@@ -178,7 +178,7 @@ Medians of the seal's ratios: private memory {{private}}, processor time {{proce
 | {" | ".join("---" for _ in _HEADER)} |
 {{rows}}
 
-{{notes}}[tests/sites](../../tests/sites/README.md#what-sites-cost) has the versions, and what
+{{notes}}[matrix/sites](../../matrix/sites/README.md#what-sites-cost) has the versions, and what
 each is asked. The load comes from a process of its own. Each policy ran once.
 """
 

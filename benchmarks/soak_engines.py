@@ -18,10 +18,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.engines.engine import VARIANTS, Variant
 from benchmarks.faults.engines import KINDS, Kind
 from benchmarks.faults.life import plan, running
 from benchmarks.faults.tally import COLUMNS, FOLDER, Tally, complaints, row_of, store
+from matrix.engines.engine import VARIANTS, Variant
 from pasture.errors import PastureError
 
 

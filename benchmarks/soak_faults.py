@@ -28,7 +28,7 @@ import click
 from benchmarks.faults.kinds import FAULTS, KILL_MASTER, Excuse, Impossible, Scene
 from benchmarks.faults.load import Load, Requests, Scraper, Tasks
 from benchmarks.faults.servers import SURROUNDINGS, WORKERS, Place, Server, names, reached
-from benchmarks.matrix.redis_server import redis_server
+from matrix.redis_server import redis_server
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "faults"
 START_S = 60.0

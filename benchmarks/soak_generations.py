@@ -18,7 +18,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.matrix.herd import Herd
+from matrix.herd import Herd
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "tests" / "programs"
 DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "generations"

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.matrix.herd import Herd, Load
+from matrix.herd import Herd, Load
 from pasture.warmup.requests import Request
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "tests" / "programs"

@@ -16,11 +16,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.engines import queue_worker
-from benchmarks.engines.engine import Variant
-from benchmarks.engines.environments import python_for
-from benchmarks.engines.rows import rq
-from benchmarks.matrix.redis_server import redis_server
+from matrix.engines import queue_worker
+from matrix.engines.engine import Variant
+from matrix.engines.environments import python_for
+from matrix.engines.rows import rq
+from matrix.redis_server import redis_server
 from pasture.proc.smaps import read_memory
 
 MAX_GROWTH_BYTES = 1_000_000

@@ -24,7 +24,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.matrix.spread import paired_ratio, spread_of
+from matrix.spread import paired_ratio, spread_of
 from pasture.launch.ports import LOOPBACK, free_port
 from pasture.launch.session import Group, environment
 

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.engines import dask_node, spark_cluster
-from benchmarks.engines.dask_node import SEALED_WORDS
-from benchmarks.engines.engine import Place, Variant
-from benchmarks.matrix.redis_server import redis_server
+from matrix.engines import dask_node, spark_cluster
+from matrix.engines.dask_node import SEALED_WORDS
+from matrix.engines.engine import Place, Variant
+from matrix.redis_server import redis_server
 from pasture.launch.ports import LOOPBACK, free_port
 
 WORKERS = 3

@@ -21,7 +21,7 @@ OVERDUE_S = 30.0
 CLIENT_S = 120.0
 """How long a client takes at most for a number: its first may start a driver."""
 
-PROGRAMS = Path(__file__).resolve().parents[1] / "engines" / "programs"
+PROGRAMS = Path(__file__).resolve().parents[2] / "matrix" / "engines" / "programs"
 
 
 class Done:

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from benchmarks.engines.engine import Place, Variant
-from benchmarks.engines.environments import python_for
 from benchmarks.faults import kinds as fault_kinds
 from benchmarks.faults.engines import Kind, Start, served
 from benchmarks.faults.jobs import Asked, Client, Done, Jobs
@@ -19,9 +17,11 @@ from benchmarks.faults.servers import PROGRAMS as TEST_PROGRAMS
 from benchmarks.faults.servers import Place as FaultPlace
 from benchmarks.faults.servers import names, reached
 from benchmarks.faults.tally import Tally
+from matrix.engines.engine import Place, Variant
+from matrix.engines.environments import python_for
 from pasture.launch.session import Group, environment
 
-PROGRAMS = Path(__file__).resolve().parents[1] / "engines" / "programs"
+PROGRAMS = Path(__file__).resolve().parents[2] / "matrix" / "engines" / "programs"
 START_S = 300.0
 BACK_S = 45.0
 STOP_S = 60.0

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from benchmarks.engines.engine import VARIANTS, Variant
-from benchmarks.matrix.environments import REPOSITORY
-from benchmarks.matrix.store import Store
+from matrix.engines.engine import VARIANTS, Variant
+from matrix.environments import REPOSITORY
+from matrix.store import Store
 
 KILLING = (
     "kill a process",

@@ -18,7 +18,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.matrix.spread import Spread, number, paired_ratio, spread_of
+from matrix.spread import Spread, number, paired_ratio, spread_of
 from pypy.bench.builds import COLLECTORS, BuildFailed, build
 from pypy.bench.experiments import (
     HeapRun,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from images import make_environment
 
-from benchmarks.matrix.redis_server import redis_server
+from matrix.redis_server import redis_server
 from pasture.launch.ports import free_port, listens
 from pasture.launch.session import Group
 

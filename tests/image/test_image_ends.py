@@ -26,7 +26,7 @@ from redis import Redis
 from running import waits_in_select
 from test_image_site import PRELOAD, SITE
 
-from benchmarks.matrix.redis_server import redis_server
+from matrix.redis_server import redis_server
 from pasture.launch.ports import free_port, listens
 from pasture.launch.session import Group
 

@@ -13,7 +13,7 @@ import psutil
 import pytest
 from running import Running, environment
 
-from benchmarks.matrix.redis_server import redis_server
+from matrix.redis_server import redis_server
 from pasture import _native
 from pasture.proc.tree import is_running
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from outcomes import read_outcomes
 
-TESTS = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 THEIR_TESTS = """
 import gc, sys, pytest
@@ -32,10 +32,13 @@ def test_that_sees_the_seal():
 @pytest.mark.once
 @pytest.mark.parametrize(
     "program",
-    ["packages", "cpython", "cpython/everything.py", "cpython/collector.py", "fuzz"],
+    [
+        *("matrix/packages", "matrix/cpython", "matrix/cpython/everything.py"),
+        *("matrix/cpython/collector.py", "tests/fuzz"),
+    ],
 )
 def test_each_of_them_starts(program):
-    words = [sys.executable, TESTS / program, "--help"]
+    words = [sys.executable, ROOT / program, "--help"]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
@@ -48,7 +51,7 @@ def test_a_package_is_tested_in_a_forked_child(tmp_path, sealed):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "pytest_sealed_child", *words, tmp_path]
         + ["--seal"] * sealed,
-        env={**os.environ, "PYTHONPATH": str(TESTS / "packages" / "inside")},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "matrix" / "packages" / "inside")},
         capture_output=True,
         text=True,
     )

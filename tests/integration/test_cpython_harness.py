@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.once
 
-PROGRAM = Path(__file__).parents[1] / "cpython" / "module_program.py"
+PROGRAM = Path(__file__).parents[2] / "matrix" / "cpython" / "module_program.py"
 
 PACKAGE = {
     "__init__.py": "",

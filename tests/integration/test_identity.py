@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.identity.engines import ENGINES
-from tests.identity.relations import (
+from matrix.identity.engines import ENGINES
+from matrix.identity.relations import (
     Accepted,
     Difference,
     Relations,

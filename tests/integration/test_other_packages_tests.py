@@ -13,8 +13,8 @@ import pytest
 
 pytestmark = pytest.mark.once
 
-TESTS = Path(__file__).resolve().parent.parent
-HARNESS = TESTS / "packages"
+MATRIX = Path(__file__).resolve().parents[2] / "matrix"
+HARNESS = MATRIX / "packages"
 
 SUITE = """
 import os, signal, sys
@@ -41,11 +41,11 @@ def test_behind_the_crash():
 def harness(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The harness is a program, not a package: its modules are found beside it."""
     before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(TESTS / "cpython"))
+    monkeypatch.syspath_prepend(str(MATRIX / "cpython"))
     monkeypatch.syspath_prepend(str(HARNESS))
     yield
     for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(TESTS)):
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(MATRIX)):
             del sys.modules[name]
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 pytestmark = [
     pytest.mark.once,
-    pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="the benchmarks are not here"),
+    pytest.mark.skipif(not (ROOT / "matrix").is_dir(), reason="the matrix is not here"),
 ]
 
 
@@ -21,7 +21,7 @@ def with_benchmarks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def module(name: str) -> ModuleType:
-    return importlib.import_module(f"benchmarks.agents.{name}")
+    return importlib.import_module(f"matrix.agents.{name}")
 
 
 def test_marks_that_are_lost_and_that_come_twice_are_reported_by_their_kind() -> None:
@@ -49,7 +49,7 @@ def test_a_mark_counts_once_for_each_message_that_holds_it() -> None:
 
 
 def test_each_row_names_a_recipe_that_is_there_and_pins_its_first_package() -> None:
-    recipes = {path.stem for path in (ROOT / "benchmarks/agents/recipes").glob("*.py")}
+    recipes = {path.stem for path in (ROOT / "matrix/agents/recipes").glob("*.py")}
     for agent in module("catalog").load_agents().values():
         assert agent.recipe in recipes, agent.name
         assert "==" in agent.packages[0] and agent.kinds and agent.title, agent.name

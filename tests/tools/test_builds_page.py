@@ -1,4 +1,4 @@
-"""tests/builds: the matrix that is made from results, and which of them are taken up again."""
+"""matrix/builds: the matrix that is made from results, and which of them are taken up again."""
 
 import importlib
 import sys
@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[1] / "builds"
+FOLDER = Path(__file__).resolve().parents[2] / "matrix" / "builds"
 MODULES = ("trials", "page", "kept")
 
 
 class Harness:
-    """The modules of tests/builds."""
+    """The modules of matrix/builds."""
 
     trials: Any
     page: Any

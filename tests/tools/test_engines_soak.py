@@ -3,11 +3,11 @@
 import random
 from pathlib import Path
 
-from benchmarks.engines.engine import Variant
 from benchmarks.faults.engines import KINDS
 from benchmarks.faults.jobs import Done
 from benchmarks.faults.life import ENDING, FAULTS, RELOAD, plan
 from benchmarks.faults.tally import KILLING, Tally, complaints, store
+from matrix.engines.engine import Variant
 
 
 def tally(**counts: dict[str, int]) -> Tally:

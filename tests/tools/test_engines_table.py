@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 import pytest
 
-from benchmarks.engines import __main__ as command
-from benchmarks.engines.engine import Engine, Figures, Place, Variant
-from benchmarks.engines.environments import pins_of
-from benchmarks.engines.page import write_page
-from benchmarks.engines.results import Result, key_of, store
-from benchmarks.matrix.environments import REPOSITORY
+from matrix.engines import __main__ as command
+from matrix.engines.engine import Engine, Figures, Place, Variant
+from matrix.engines.environments import pins_of
+from matrix.engines.page import write_page
+from matrix.engines.results import Result, key_of, store
+from matrix.environments import REPOSITORY
 
 
 def measure(variant: Variant, place: Place) -> Figures:
@@ -37,7 +37,7 @@ def test_every_row_is_named_as_its_module_and_its_pins_and_its_guide_are_there()
     rows = command.engines()
     assert len({row.name for row in rows}) == len(rows) > 1
     for row in rows:
-        assert importlib.util.find_spec(f"benchmarks.engines.rows.{row.name}"), row.name
+        assert importlib.util.find_spec(f"matrix.engines.rows.{row.name}"), row.name
         pins_of(row.packages)
         assert (REPOSITORY / "docs" / row.guide.partition("#")[0]).exists(), row.guide
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.sites import __main__ as command
-from tests.sites.browser import Step, _Forms, mask
-from tests.sites.catalog import Site, load_sites, load_versions
-from tests.sites.comparison import Plain, compare
-from tests.sites.modes import MODES, Mode
-from tests.sites.runs import Run, _end, _rows
+from matrix.sites import __main__ as command
+from matrix.sites.browser import Step, _Forms, mask
+from matrix.sites.catalog import Site, load_sites, load_versions
+from matrix.sites.comparison import Plain, compare
+from matrix.sites.modes import MODES, Mode
+from matrix.sites.runs import Run, _end, _rows
 
 RUN = Run(steps=(Step("GET /", 200, "a"), Step("GET /b", 200, "b")), rows={"t": 3}, exit_code=0)
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.sites import page
-from tests.sites.catalog import HERE, MeasuredSite, load_measured
+from matrix.sites.catalog import HERE, MeasuredSite, load_measured
 
 
 def document(seal: float) -> dict[str, Any]:
