@@ -19,7 +19,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.matrix.spread import paired_ratio, spread_of
+from matrix.spread import paired_ratio, spread_of
 
 PROGRAM = Path(__file__).parent / "programs" / "fork.py"
 WAYS = ("stock", "freeze", "seal", "huge")
