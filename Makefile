@@ -39,7 +39,9 @@ ASAN_BUILD := $(CHECK_BUILD) --config-settings-package pasture:cmake.define.PAST
 $(foreach stamp,$(wildcard .venv/.stamp .venvs/*/.stamp),\
     $(if $(shell test -x $(dir $(stamp))bin/python || echo gone),$(shell rm -f $(stamp))))
 
-.PHONY: help
+# Folders; no other target has the name of a file.
+.PHONY: build demo docs matrix
+
 help:
 	@awk '/^##@ /{printf "\n%s\n", substr($$0, 5)} \
 	    /^#: /{split(substr($$0, 4), row, " \\| "); printf "  %-24s %s\n", row[1], row[2]} \
@@ -47,7 +49,6 @@ help:
 
 ##@ First
 
-.PHONY: setup demo test-unit test format
 setup: .venv/.stamp ## .venv/bin/pasture on the best interpreter, with all extras
 	@.venv/bin/python -c 'import platform; print("pasture is ready on CPython", \
 	    platform.python_version() + ": .venv/bin/pasture --help")'
@@ -69,7 +70,6 @@ test: .venv/.stamp ## Lint, types, the wheel, the suite on 3.14, on the others w
 
 ##@ Environments and artefacts
 
-.PHONY: setup-matrix lock build wheels clean
 setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of MATRIX
 
 lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade)
@@ -109,7 +109,6 @@ environment = python=$$(tools/interpreters $(1)) && tools/environment $(@D) "$$p
 
 ##@ Code and pages
 
-.PHONY: lint typecheck pages docs docs-check lint-packaging lint-workflows
 lint: .venv/.stamp ## Ruff, the format of the C and Python code, words, and whether the pins are up to date
 	@tools/lock --check
 	@tools/words
@@ -144,7 +143,6 @@ lint-workflows:
 
 ##@ Tests
 
-.PHONY: matrix test-all
 matrix:
 	+@$(if $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS)))),echo,MAKEFLAGS=) \
 	    tools/test-matrix $(MATRIX_WORDS) $(MATRIX)  # `+`: shows its output at once
@@ -152,13 +150,11 @@ matrix:
 test-all: ## `make test` with the whole suite, and the check build, on every interpreter of MATRIX
 	@$(MAKE) test MATRIX_WORDS="--whole $(MATRIX_WORDS)"
 
-.PHONY: test-wheel test-install test-try test-start test-debian
 #: test-wheel, -install, -try, -start, -debian | What users get: tools/test-artefact says what each needs
 test-wheel test-install test-try test-start test-debian:
 	@tools/test-artefact $(@:test-%=%) $(ARGS)
 test-start: docs
 
-.PHONY: test-integration test-commands test-hostile test-bindings test-model
 test-integration: .venv/.stamp ## Real servers
 	@.venv/bin/pytest tests/integration $(COMPANIONS:%=%/tests/integration) $(ARGS)
 
@@ -176,7 +172,6 @@ test-bindings: $(BINDING_BUILDS:%=.venvs/%/generator-packages.stamp) ## Objects 
 test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors
 	@PASTURE_MODEL_GRAPHS=10000 $(PYTHON) -m pytest tests/model $(ARGS)
 
-.PHONY: test-native test-native-asan test-native-debug test-arm test-machines
 #: test-native, -asan, -debug | The extension under its verifier; under AddressSanitizer; on debug builds
 test-native:
 	@tools/test-matrix --check-build-only $(MATRIX)
@@ -191,7 +186,6 @@ test-arm:
 test-machines: .venvs/3.14/.stamp
 	@$(PYTHON) -m pytest -q tests/machines/images_elsewhere.py $(ARGS)
 
-.PHONY: test-mutants fuzz fuzz-channels
 test-mutants: .venvs/3.13/.stamp .venvs/3.14/.stamp ## One line of C changed at a time: the test of its claim must fail
 	@$(MAKE) .venvs/3.12/.stamp || echo "no CPython 3.12: what needs it is not tried"
 	@$(PYTHON) tests/mutants $(ARGS)
@@ -207,7 +201,6 @@ fuzz-channels: .venvs/3.14/.stamp
 
 ##@ Other people's programs and tests; hours, most go on where they stopped (ARGS="NAME...")
 
-.PHONY: test-cpython test-cpython-collector test-cpython-all test-packages test-builds
 test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
 	@.venv/bin/python matrix/cpython $(CPYTHON_MATRIX) $(ARGS)
 #: test-cpython-collector, -all | With every full collection out of line; all of them, in three ways
@@ -220,7 +213,6 @@ test-cpython-all: .venv/.stamp
 test-packages test-builds: .venv/.stamp
 	@.venv/bin/python $(@:test-%=matrix/%) $(ARGS)
 
-.PHONY: test-sites test-versions test-identity test-engines test-gpu test-image-recipes
 #: test-sites, test-versions | Applications of others: every answer and row; one on many versions of libraries
 test-sites: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.sites $(ARGS)
@@ -245,7 +237,6 @@ demo-%: EXAMPLE = $*
 demo-%: .venvs/3.14/.stamp
 	@$(PYTHON) -m examples.side_by_side examples/$(EXAMPLE).py $(ARGS)
 
-.PHONY: lab lab-quick bench bench-gpu engines agents bench-arm soak
 #: lab, lab-quick | The published experiments, run again: a table and var/lab/report.html; in minutes
 lab: .venvs/3.14/.stamp
 	@tools/services nginx >/dev/null; tools/services httperf >/dev/null; \
@@ -254,10 +245,10 @@ lab-quick:
 	@$(MAKE) lab ARGS="--quick $(ARGS)"
 
 bench: ## List the benchmarks
-	@awk 'FNR == 1 && /^"""/ {name = FILENAME; gsub(/^benchmarks\/|(\/__main__)?\.py$$/, "", name); \
-	    if (name !~ /^(__|soak)/) name = "bench-" name; gsub(/_/, "-", name); \
-	    sub(/^"""(`make [a-z-]*`: )?/, ""); if (name !~ /^--/) printf "  %-26s %s\n", name, $$0}' \
-	    benchmarks/*.py benchmarks/gpu/__main__.py
+	@grep -l __main__ benchmarks/*.py benchmarks/*/__main__.py | xargs awk 'FNR == 1 && /^"""/ { \
+	    name = FILENAME; gsub(/^benchmarks\/|(\/__main__)?\.py$$/, "", name); gsub(/_/, "-", name); \
+	    if (name !~ /^soak/) name = "bench-" name; sub(/^"""(`make [a-z-]*`: )?/, ""); \
+	    printf "  %-24s %s\n", name, $$0}'
 
 #: bench-NAME, soak-NAME | One of them, as in `make bench-site ARGS="--rounds 3"`
 MODULE = $(subst -,_,$*)
@@ -295,7 +286,6 @@ bench-arm:
 engines agents: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.$@ $(ARGS)
 
-.PHONY: pypy-setup pypy-check pypy-bench
 #: pypy-setup, -check, -bench | A root with RPython (needs root); its tests on our collector; three collectors
 pypy-setup:
 	@pypy/root setup
