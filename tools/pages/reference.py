@@ -17,9 +17,11 @@ from pasture.reasons import Reason
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 LEFT_OUT = ("lab",)
 TEXT = """\
+<!-- Written by `make pages`. -->
+
 # Reference
 
-`make pages` writes this page. Settings of servers, options and variables, have [a page of
+Settings of servers, options and variables, have [a page of
 their own](settings.md). The metrics are listed in [operate.md](operate.md).
 [stability.md](stability.md) says which of these names stay.
 

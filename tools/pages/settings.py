@@ -10,9 +10,9 @@ from pasture.serving.settings import SETTINGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "settings.md"
 TEXT = """\
-# Settings
+<!-- Written by `make pages`. -->
 
-`make pages` writes this page.
+# Settings
 
 A setting is an option of `pasture run`, a variable of the server's environment, or under gunicorn
 an argument of `configure()`: `--max-uss 200M`, `PASTURE_MAX_USS=200M`, `configure(max_uss="200M")`.
