@@ -656,3 +656,39 @@ def test_growth_against_a_baseline_fails_with_the_cause(tmp_path):
     document = json.loads(later.read_text())
     fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
     assert document["baseline"]["causes"]["stock"]
+
+
+def try_program(*words: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+    loop = str(PROGRAMS / "forking_loop.py")
+    command = [sys.executable, "-m", "pasture", "try", *options, "--", sys.executable, loop, *words]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_program_that_forks_is_tried_as_it_is_and_sealed(tmp_path):
+    file = tmp_path / "runs.json"
+    options = ("--figure", "items/s: ([0-9.,]+)", "--json", str(file), "--log-dir", str(tmp_path))
+    status, text = try_program("2", options=options)
+    assert status == 0, text
+    assert "Memory of 2 workers" in text
+    stock, sealed = json.loads(file.read_text())["runs"]
+    assert (stock["policy"], sealed["policy"]) == ("stock", "seal")
+    assert stock["workers"] == sealed["workers"] == 2
+    assert stock["figure"] == sealed["figure"] == 12345.5
+    assert sealed["private_bytes"] < stock["private_bytes"] / 2
+    assert sealed["note"] == "" and "sealed" in (tmp_path / "seal-0.log").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "status", "said"),
+    [
+        (("0",), (), errors.NotMeasurable.exit_code, "no worker of"),
+        (("2", "3"), ("--policy", "stock"), errors.ServerFailed.exit_code, "exit code 3"),
+        (("2",), ("--url", "/"), errors.UsageError.exit_code, "--url is for servers"),
+        (("2",), ("--figure", "items"), errors.UsageError.exit_code, "--figure has no group"),
+        (("2",), ("--policy", "refork"), errors.UsageError.exit_code, "refork is for servers"),
+    ],
+)
+def test_what_cannot_be_tried_of_a_program_is_one_sentence(words, options, status, said):
+    code, text = try_program(*words, options=options)
+    assert (code, said in text, "Traceback" in text) == (status, True, False), text

@@ -31,9 +31,9 @@ from pasture.errors import (
 )
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import pausing, stop_on_signals
-from pasture.sealing.policy import POLICIES
+from pasture.sealing.policy import POLICIES, find_policy
 from pasture.sizing import parse_bytes
-from pasture.trial import TrialPlan, TrialResult, attempt_trial, table, tools
+from pasture.trial import TrialPlan, TrialResult, attempt_trial, program, table, tools
 from pasture.trial.baseline import (
     Baseline,
     Comparison,
@@ -191,14 +191,29 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     metavar="PERCENT",
     help="Growth against the baseline that is allowed.  [default: 10%]",
 )
+@click.option(
+    "--figure",
+    metavar="REGEX",
+    help="Number that a program prints, its first group, as in 'items/s: ([0-9.]+)'.",
+)
 @click.option("--log-dir", type=_FILE, metavar="DIR", help="Keep the logs of server and load.")
-def command(**options: Any) -> None:
+@click.pass_context
+def command(context: click.Context, /, **options: Any) -> None:
     """Run one load against APP under several policies and compare.
 
     APP is an application as its server names it, as in mysite.wsgi:application. What follows
     `--` goes to the server; under gunicorn an ASGI application needs a worker for it (`-k`). Each
     policy gets a server of its own on a free port of 127.0.0.1; nothing is left running.
+
+    A program that forks workers by itself, and ends by itself, takes the place of APP:
+
+        pasture try -- python train.py
     """
+    if program.is_program(options["app"]):
+        _try_program(context, options)
+        return
+    if options.pop("figure") is not None:
+        raise UsageError("--figure is for programs", hint="as in pasture try -- python train.py")
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
     causes = options.pop("causes")
     baseline = _baseline(options.pop("baseline"), options.pop("max_growth"), json_file)
@@ -218,6 +233,44 @@ def command(**options: Any) -> None:
     comparison = _report(result, json_file, html_file, baseline)
     _fail(result)
     _fail_if_grown(comparison)
+
+
+_FOR_PROGRAMS = frozenset(
+    "app server_args policies rounds environment env_file chdir run_timeout json_file log_dir "
+    "figure".split()
+)
+
+
+def _try_program(context: click.Context, options: dict[str, Any]) -> None:
+    """Run a program, which has no server and no requests, under each policy."""
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        given = context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
+        if given and name not in _FOR_PROGRAMS:
+            raise UsageError(f"{parameter.opts[-1]} is for servers, not for a program")
+    json_file = options["json_file"]
+    if json_file is not None:
+        require_writable(json_file)
+    for policy in options["policies"]:
+        find_policy(policy)
+    plan = program.plan_of(
+        (options["app"], *options["server_args"]),
+        policies=options["policies"],
+        figure=options["figure"],
+        rounds=options["rounds"],
+        env=_variables(options["environment"], options["env_file"]),
+        chdir=options["chdir"],
+        run_timeout_s=options["run_timeout"],
+        log_dir=options["log_dir"],
+    )
+    with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
+        runs = program.run_program(plan, display.show, stop)
+    terminal = output_terminal(json_file)
+    terminal.print(program.table_of(plan, runs))
+    for sentence in program.remarks_on(runs):
+        terminal.print(Text(sentence))
+    if json_file is not None:
+        write_json(json_file, program.as_document(plan, runs))
 
 
 def _plan(
