@@ -90,18 +90,18 @@ def _is_of_the_import(entry: TracebackType, importing: Collection[str]) -> bool:
     return any(name.partition(".")[0] in importing for name in names)
 
 
-def load(modules: Iterable[str], *, strict: bool) -> None:
+def load(modules: Iterable[str], *, is_needed: bool) -> None:
     """Import modules for the children's sake: `PASTURE_PRELOAD=my_tasks,my_models`.
 
     In the parent, before the seal, in this order. One that cannot be imported is reported and left
     out: each child imports it for itself, or fails as it would without pasture. It is
-    AppImportFailed if the settings are `strict`.
+    AppImportFailed if each `is_needed`.
     """
     for name in modules:
         try:
             importlib.import_module(name)
         except (Exception, SystemExit) as error:  # a script may end at its import
             failed = import_failed(name, error, server="importlib", hint=_HINT)
-            if strict:
+            if is_needed:
                 raise failed from error
             log.warning("not preloaded: %s\n%s", failed.message, failed.hint)

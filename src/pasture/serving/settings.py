@@ -173,6 +173,13 @@ class ServerSettings:
         default="",
         parse=parse_modules,
     )
+    preload_errors: str | None = setting(
+        "PASTURE_PRELOAD_ERRORS",
+        "--preload-errors",
+        help="If one of them cannot be imported: log it, and children import it for themselves; or "
+        "end.  [default: warn, and fail with --strict]",
+        takes=("warn", "fail"),
+    )
     profile: Profile | None = setting(
         "PASTURE_PROFILE",
         "--profile",
@@ -311,6 +318,11 @@ class ServerSettings:
     report_file: Path | None = setting(
         "PASTURE_REPORT_FILE", takes=Path, help="Where a copy of the seal's report goes, as JSON."
     )
+
+    @property
+    def ends_without_a_preload(self) -> bool:
+        """Whether a module that cannot be preloaded ends the parent."""
+        return self.preload_errors == "fail" or (self.preload_errors is None and self.strict)
 
     @property
     def serves_before_the_fork(self) -> bool:

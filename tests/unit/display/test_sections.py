@@ -1,5 +1,6 @@
 """Help texts in groups: options of long commands, and the list of commands."""
 
+import re
 from collections.abc import Mapping
 
 import click
@@ -29,8 +30,8 @@ def test_each_option_stands_once_below_the_heading_before_it(command: click.Comm
     places = [text.index(heading) for heading in headings]
     assert places == sorted(places) and "\nOptions:\n" not in text
     options = [each for each in command.params if isinstance(each, click.Option)]
-    below = text[places[0] :].split()
-    assert [below.count(each.opts[-1]) for each in options] == [1] * len(options)
+    listed = re.findall(r"^  (?:-\w, )?(--[\w-]+)", text[places[0] :], re.MULTILINE)
+    assert [listed.count(each.opts[-1]) for each in options] == [1] * len(options)
 
 
 def test_headings_name_options_that_there_are() -> None:
