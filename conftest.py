@@ -40,9 +40,12 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     elsewhere = pytest.mark.skip(reason="runs on one interpreter: CPython 3.14")
     emulated = pytest.mark.skip(reason="qemu emulates the program, not the kernel: no such answer")
+    without = pytest.mark.skip(reason="CPython before 3.12 has no immortal objects")
     for item in items:
         if item.get_closest_marker("kernel") and "PASTURE_EMULATED" in os.environ:
             item.add_marker(emulated)
+        if item.get_closest_marker("immortality") and sys.version_info < (3, 12):
+            item.add_marker(without)
         if item.get_closest_marker("once") and sys.version_info[:2] != ONCE_ON:
             item.add_marker(elsewhere)
         for folder in MARKS_OF_FOLDERS.keys() & set(Path(item.path).parts):

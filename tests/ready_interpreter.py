@@ -10,6 +10,8 @@ import select
 import signal
 import subprocess
 import sys
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 # A request is its length and what repr() makes of it. An answer is the pid, then the status.
@@ -37,13 +39,34 @@ del _length, _request, _pid, _folder, _outputs, _number, _path, _file, _os
 exec(_source)
 """
 ANSWER_BYTES = 20
+IN_CHILD = """
+import os, sys
+
+def in_child(body):
+    # Runs body() in a forked child; what it returns is printed by the child.
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            print(body())
+            sys.stdout.flush()
+            status = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, f"the child ended with status {status:#x}"
+"""
+"""For preludes."""
 
 
 class ReadyInterpreter:
     """Starts with the first program, and runs one at a time."""
 
     def __init__(self, prelude: str, **variables: str) -> None:
-        self.command = [sys.executable, "-c", prelude + FORKS]
+        self.prelude, self.command = prelude, [sys.executable, "-c", prelude + FORKS]
         self.own, self.variables = variables, {**os.environ, **variables}
         self.forks: subprocess.Popen[bytes] | None = None
 
@@ -59,6 +82,36 @@ class ReadyInterpreter:
                 os.close(output)
         code = os.waitstatus_to_exitcode(status)
         return subprocess.CompletedProcess(source, code, *texts)
+
+    def finished(
+        self,
+        source: str,
+        folder: Path,
+        timeout_s: float,
+        *,
+        fresh: bool = False,
+        words: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program, which has to end well.
+
+        Args:
+            fresh: in an interpreter that has just started, with these options and variables.
+        """
+        source = textwrap.dedent(source)
+        if fresh:
+            done = subprocess.run(
+                [sys.executable, *words, "-c", self.prelude + source],
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                env=env,
+                cwd=folder,
+            )
+        else:
+            done = self.run(source, folder, timeout_s)
+        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
 
     def _wait(self, request: str, timeout_s: float) -> int:
         variables = {**os.environ, **self.own, "PYTEST_CURRENT_TEST": ""}

@@ -17,32 +17,17 @@ from typing import Any
 
 import pytest
 
-from tests.ready_interpreter import ReadyInterpreter
+from tests.ready_interpreter import IN_CHILD, ReadyInterpreter
 
 EXTENSIONS = Path(__file__).parent / "extensions"
 TIMEOUT_S = 150
 
-PRELUDE = """
-import gc, os, signal, sys, weakref
+PRELUDE = (
+    IN_CHILD
+    + """
+import gc, signal, weakref
 import pasture, pasture.gc
 from pasture import _native
-
-def in_child(body):
-    # Runs body() in a forked child; what it returns is printed by the child.
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            print(body())
-            sys.stdout.flush()
-            status = 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(pid, 0)
-    assert status == 0, f"the child ended with status {status:#x}"
 
 class Node:
     pass
@@ -52,6 +37,7 @@ def cycle(type=Node):
     node.self = node
     return node
 """
+)
 
 
 # Each program runs at the top of its module and ends as any program does.
@@ -93,22 +79,12 @@ def run_program(tmp_path: Path, ready: ReadyInterpreter) -> Callable[..., str]:
         timeout_s: int = TIMEOUT_S,
         fresh: bool = False,
     ) -> str:
-        source = textwrap.dedent(source)
-        if fresh or env or path or words:
-            variables = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
-            variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
-            done = subprocess.run(
-                [sys.executable, *words, "-c", PRELUDE + source],
-                capture_output=True,
-                text=True,
-                timeout=timeout_s,
-                env=variables,
-                cwd=tmp_path,
-            )
-        else:
-            done = ready.run(source, tmp_path, timeout_s)
-        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        variables = {**os.environ, "PYTHONFAULTHANDLER": "1", **(env or {})}
+        variables["PYTHONPATH"] = os.pathsep.join(map(str, path))
+        fresh = bool(fresh or env or path or words)
+        return ready.finished(
+            source, tmp_path, timeout_s, fresh=fresh, words=words, env=variables
+        ).stdout
 
     return run
 

@@ -8,8 +8,6 @@ import json
 
 import pytest
 
-from pasture._native import HAS_IMMORTALITY
-
 ZOO = """
 import array, asyncio, ctypes, fcntl, io, json, mmap, multiprocessing, os, pickle, queue, re, select
 import selectors, shutil, socket, sqlite3, ssl, struct, subprocess, sys, tempfile, threading
@@ -557,9 +555,8 @@ def test_threads_that_were_never_joined_give_back_their_stacks_when_they_are_dro
     assert run_program(program, env={"MALLOC_ARENA_MAX": "1"}) == "True\n"
 
 
+@pytest.mark.immortality
 def test_a_seal_that_finds_nothing_new_keeps_little_memory(run_program):
-    if not HAS_IMMORTALITY:
-        pytest.skip("without immortal objects it is not known what is new")
     out = run_program(
         """
 def private_kib():
@@ -574,9 +571,8 @@ print(private_kib() - before)
     assert int(out) < 40 * 30
 
 
+@pytest.mark.immortality
 def test_holes_are_plugged_again_when_much_is_new_and_in_a_child(run_program):
-    if not HAS_IMMORTALITY:
-        pytest.skip("without immortal objects it is not known what is new")
     out = run_program(
         """
 def plugged():
@@ -624,16 +620,14 @@ print([_native.is_immortal(one) for one in all], _native.is_immortal(holder))
 """
 
 
+@pytest.mark.immortality
 def test_what_only_lets_go_of_others_is_sealed_and_so_is_what_many_objects_hold(run_program):
-    if not HAS_IMMORTALITY:
-        pytest.skip("this interpreter has no immortal objects")
     out = run_program(SEALED)
     assert out == "[True, True, False, False, True, True, True, True] True\n"
 
 
+@pytest.mark.immortality
 def test_a_file_at_the_root_of_a_graph_leaves_only_what_is_near_mortal_and_says_so(run_program):
-    if not HAS_IMMORTALITY:
-        pytest.skip("this interpreter has no immortal objects")
     out = run_program(
         """
 import pickle
@@ -682,9 +676,8 @@ print(len(ended), report.warnings)
     assert out == "2000 ()\n"
 
 
+@pytest.mark.immortality
 def test_a_datetime_without_a_time_zone_owns_nothing_that_freed_memory_behind_it_names(run_program):
-    if not HAS_IMMORTALITY:
-        pytest.skip("without immortal objects nothing is made immortal")
     out = run_program(
         """
 from datetime import datetime

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from pasture._native import HAS_IMMORTALITY
-
 NOISY = """
 import logging, os, sys
 
@@ -221,9 +219,8 @@ pasture.seal()
 """
 
 
+@pytest.mark.immortality
 def test_what_c_code_keeps_a_module_for_ends_with_the_rest(run_program):
-    if not HAS_IMMORTALITY:
-        pytest.skip("counts are known here, so it ends as without a seal: not at all")
     out = run_program(NOISY + HELD_BY_C)
     assert sorted(out.splitlines()) == ["a helped WARNING True", "handler helped"]
 

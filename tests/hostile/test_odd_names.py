@@ -6,8 +6,6 @@ a class hides, its objects end as they do without pasture.
 
 import pytest
 
-from pasture._native import HAS_IMMORTALITY
-
 ODD = """
 ASKED = []
 class Odd(str):
@@ -56,9 +54,8 @@ print(ASKED)
     assert out == "[]\n[]\n[]\n"
 
 
+@pytest.mark.immortality
 def test_a_class_whose_names_cannot_be_known_ends_as_without_pasture(run_program):
-    if not HAS_IMMORTALITY:
-        pytest.skip("without immortal objects nothing is made immortal")
     out = run_program(
         f"""
 {ODD}

@@ -14,7 +14,6 @@ import pytest
 from running import Running, environment
 
 from matrix.redis_server import redis_server
-from pasture import _native
 from pasture.proc.tree import is_running
 
 celery = pytest.importorskip("celery")
@@ -23,10 +22,6 @@ pytest.importorskip("redis")
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
 TIMEOUT_S = 40
-
-needs_immortality = pytest.mark.skipif(
-    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
-)
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +90,7 @@ def read_with_all(worker, count=6):
     return [result.get(timeout=TIMEOUT_S) for result in results]
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_pool_processes_share_what_they_read_and_so_does_the_next_after_a_kill(work):
     plain = work(options=("--policy", "stock"))
     stock = min(answer["private"] for answer in read_with_all(plain))

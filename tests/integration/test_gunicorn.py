@@ -13,10 +13,6 @@ from pasture import _native
 
 MB = 1_000_000
 PROGRAMS = Path(__file__).parents[1] / "programs"
-needs_immortality = pytest.mark.skipif(
-    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
-)
-
 SEALED = "pasture: policy seal on "
 
 
@@ -93,7 +89,7 @@ def test_ddtrace_is_stopped_for_the_seal_and_again_for_the_fork(serve, tmp_path)
 
 
 @pytest.mark.interpreter
-@needs_immortality
+@pytest.mark.immortality
 def test_a_sealed_worker_reads_and_collects_without_taking_copies(serve):
     server = serve(workers=1)
     before = server.get("/collect")["private_bytes"]

@@ -10,13 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture import _native
-
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-needs_immortality = pytest.mark.skipif(
-    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
-)
 
 PRELUDE = """
 import json, multiprocessing, os, signal, sys, threading, time
@@ -56,7 +50,7 @@ def run(tmp_path, program, **kwargs):
 
 
 @pytest.mark.interpreter
-@needs_immortality
+@pytest.mark.immortality
 def test_workers_of_a_pool_read_everything_and_stay_small(tmp_path):
     found = run(
         tmp_path,
@@ -78,7 +72,7 @@ def test_workers_of_a_pool_read_everything_and_stay_small(tmp_path):
 
 
 @pytest.mark.interpreter
-@needs_immortality
+@pytest.mark.immortality
 def test_workers_of_an_executor_and_their_replacements_stay_small(tmp_path):
     found = run(
         tmp_path,
@@ -96,7 +90,7 @@ def test_workers_of_an_executor_and_their_replacements_stay_small(tmp_path):
 
 
 @pytest.mark.interpreter
-@needs_immortality
+@pytest.mark.immortality
 def test_a_process_that_is_killed_leaves_its_successor_as_small(tmp_path):
     # Not a pool's: one that is killed may hold the lock of the pool's queue, for ever.
     found = run(
@@ -128,7 +122,7 @@ def test_a_process_that_is_killed_leaves_its_successor_as_small(tmp_path):
 
 
 @pytest.mark.interpreter
-@needs_immortality
+@pytest.mark.immortality
 def test_children_of_a_sealed_forkserver_stay_small(tmp_path):
     (tmp_path / "stock_list.py").write_text(
         "ITEMS = [{'id': i + 1000, 'tags': [f'tag {i}']} for i in range(60_000)]\n"
@@ -263,7 +257,7 @@ def test_importing_pasture_does_not_import_multiprocessing(tmp_path):
     assert done.stdout == "False\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 @pytest.mark.parametrize("name", ["data_loader.py", "forkserver.py"])
 def test_the_examples_keep_their_workers_small(name):
     arguments = ["--objects", "200000"] if name == "data_loader.py" else []

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -49,10 +48,6 @@ def show(**found):
     print(json.dumps(found))
 """
 
-needs_immortality = pytest.mark.skipif(
-    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
-)
-
 
 @pytest.fixture(scope="session")
 def ready(pytestconfig):
@@ -66,13 +61,7 @@ def run(ready):
     """Run a program in a process of its own; with variables, in an interpreter of its own."""
 
     def run(program, **environ):
-        program = textwrap.dedent(program)
-        if environ:
-            command = [sys.executable, "-c", PRELUDE + program]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environ)
-        else:
-            done = ready.run(program, Path.cwd(), 120)
-        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+        done = ready.finished(program, Path.cwd(), 120, fresh=bool(environ), env=environ or None)
         assert done.stderr == ""
         return json.loads(done.stdout)
 
@@ -211,7 +200,7 @@ def test_a_process_that_was_not_sealed_has_ordinary_children(run):
     assert found["child"][0] is False
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_what_was_loaded_after_the_first_seal_is_sealed_by_the_second(run):
     found = run("""
         first = records(50_000)
@@ -234,7 +223,7 @@ def test_what_was_loaded_after_the_first_seal_is_sealed_by_the_second(run):
     assert found["objects"] >= 200_000
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_a_child_of_a_sealed_process_can_be_sealed_for_its_own_children(run):
     found = run("""
         pasture.seal()

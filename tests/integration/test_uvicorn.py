@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 from running import TIMEOUT_S, Running, environment, listens
 
-from pasture import _native
 from pasture.launch.ports import free_port
 from pasture.log_lines import WARM_UP_END, find
 from pasture.scoreboard.reader import read_scoreboard
@@ -28,10 +27,6 @@ PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
 STARTED = "Application startup complete."
 RUN = (sys.executable, "-m", "pasture", "run")
-
-needs_immortality = pytest.mark.skipif(
-    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
-)
 
 
 class Uvicorn(Running):
@@ -121,7 +116,7 @@ def serve(tmp_path):
 
 
 @pytest.mark.interpreter
-@needs_immortality
+@pytest.mark.immortality
 def test_workers_share_what_was_loaded_once_and_each_has_a_lifespan_of_its_own(serve):
     spawned = serve(begin=(sys.executable, "-m", "uvicorn"))
     plain = min(answer["private"] for answer in spawned.ask_each(2).values())
@@ -441,7 +436,7 @@ def finished(*words):
     )
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_a_lifespan_that_is_run_once_is_shared_by_all_workers_and_ended_by_the_parent(serve):
     loads = {"HERD_LOADS_IN_LIFESPAN": "1"}
     each = serve(env=loads)

@@ -18,7 +18,6 @@ import psutil
 import pytest
 from running import TIMEOUT_S, Running, environment, listens
 
-from pasture import _native
 from pasture.doctor.evidence import gather
 from pasture.launch.ports import free_port
 from pasture.profile import file
@@ -29,10 +28,6 @@ pytest.importorskip("pyuwsgi")
 PROGRAMS = Path(__file__).parent.parent / "programs"
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 SEALED = "pasture: policy seal on "
-
-needs_immortality = pytest.mark.skipif(
-    not _native.HAS_IMMORTALITY, reason="on CPython before 3.12 reading un-shares pages"
-)
 
 
 class Uwsgi(Running):
@@ -98,7 +93,7 @@ def until_all_answered(server, path, workers):
 
 
 @pytest.mark.interpreter
-@needs_immortality
+@pytest.mark.immortality
 def test_workers_read_everything_and_stay_small_after_a_kill_too(serve):
     server = serve()
     first = until_all_answered(server, "/read", server.workers())
@@ -112,7 +107,7 @@ def test_workers_read_everything_and_stay_small_after_a_kill_too(serve):
 
 
 @pytest.mark.interpreter
-@needs_immortality
+@pytest.mark.immortality
 @pytest.mark.parametrize("how", ["run", "ini"])
 def test_a_uwsgi_that_runs_pythons_fork_hooks_is_sealed_once_too(serve, how):
     options = ("--enable-threads", "--py-call-uwsgi-fork-hooks")
@@ -127,7 +122,7 @@ def test_a_uwsgi_that_runs_pythons_fork_hooks_is_sealed_once_too(serve, how):
     assert "Traceback" not in server.log
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_without_the_seal_workers_grow(serve):
     server = serve(options=("--policy", "stock"))
     answers = until_all_answered(server, "/read", server.workers())

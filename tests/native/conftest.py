@@ -1,36 +1,20 @@
 """Every native test runs in a process of its own: it changes the heap for good."""
 
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.ready_interpreter import ReadyInterpreter
+from tests.ready_interpreter import IN_CHILD, ReadyInterpreter
 
 TIMEOUT_S = 900
 """Emulated machines are slow; elsewhere pytest's own limit comes first."""
 
-PRELUDE = """
-import gc, os, sys
+PRELUDE = (
+    IN_CHILD
+    + """
+import gc
 from pasture import _native
-
-def in_child(body):
-    # Runs body() in a forked child; what it returns is printed by the child.
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            print(body())
-            sys.stdout.flush()
-            status = 0
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(pid, 0)
-    assert status == 0, f"child ended with status {status:#x}"
 
 def seal_objects():
     # Objects are made immortal where they can be.
@@ -42,6 +26,7 @@ def private_kib():
         fields = dict(line.split()[:2] for line in lines if line.startswith("Private"))
     return sum(map(int, fields.values()))
 """
+)
 
 
 @pytest.fixture(scope="session")
@@ -59,18 +44,7 @@ def run_program(ready: ReadyInterpreter) -> Callable[..., str]:
     """
 
     def run(source: str, *, env: dict[str, str] | None = None, fresh: bool = False) -> str:
-        source = textwrap.dedent(source)
-        if fresh or env is not None:
-            done = subprocess.run(
-                [sys.executable, "-c", PRELUDE + source],
-                capture_output=True,
-                text=True,
-                timeout=TIMEOUT_S,
-                env=env,
-            )
-        else:
-            done = ready.run(source, Path.cwd(), TIMEOUT_S)
-        assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        fresh = fresh or env is not None
+        return ready.finished(source, Path.cwd(), TIMEOUT_S, fresh=fresh, env=env).stdout
 
     return run

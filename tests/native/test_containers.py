@@ -4,11 +4,6 @@ import importlib.util
 
 import pytest
 
-from pasture import _native
-
-needs_immortality = pytest.mark.skipif(
-    not _native.HAS_IMMORTALITY, reason="CPython before 3.12 has no immortal objects"
-)
 needs_numpy = pytest.mark.skipif(
     importlib.util.find_spec("numpy") is None, reason="numpy is not installed here"
 )
@@ -37,7 +32,7 @@ boxes = [box_of(lambda: float("1.5")), box_of(lambda: 10 ** int("30"))]
 """
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_hidden_items_become_immortal_once_a_function_shows_them(run_program):
     out = run_program(
         HIDDEN
@@ -53,7 +48,7 @@ print(counts["containers"], [_native.is_immortal(shown(box)[0]) for box in later
     assert out == "[False, False]\n1 [True]\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_items_that_came_after_one_seal_are_found_by_the_next(run_program):
     out = run_program(
         HIDDEN
@@ -68,7 +63,7 @@ print([_native.is_immortal(item) for item in shown(boxes[0])])
     assert out == "[True, True]\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_containers_in_containers_and_made_for_one_visit_are_followed(run_program):
     out = run_program(
         HIDDEN
@@ -92,7 +87,7 @@ with tempfile.TemporaryFile() as file:
     assert out == "True 0\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 @pytest.mark.parametrize(
     "body",
     [
@@ -120,7 +115,7 @@ print(counts["containers_failed"] == len(seen) > 0, _native.is_immortal(kept[0])
     assert out == "True True\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 @pytest.mark.parametrize(
     "body",
     [
@@ -151,7 +146,7 @@ print(counts["containers_failed"])
     assert out == "7 True\n0\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_the_child_of_a_handler_that_forks_leaves_while_containers_are_asked(run_program):
     out = run_program(
         HIDDEN
@@ -171,7 +166,7 @@ print(_native.immortalize()["containers_failed"])
     assert out == "0\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 @needs_numpy
 def test_an_element_that_an_array_repeats_is_asked_for_once(run_program):
     out = run_program("""
@@ -212,7 +207,7 @@ record [0.0, 1.0, 2.0, 3.0]
     )
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_members_of_types_without_a_traverse_become_immortal(run_program):
     out = run_program("""
         import operator
@@ -258,7 +253,7 @@ def probed():
 """
 
 
-@needs_immortality
+@pytest.mark.immortality
 @needs_numpy
 def test_objects_in_numpy_arrays_of_every_kind_are_sealed(run_program):
     out = run_program(

@@ -6,10 +6,6 @@ import pytest
 
 from pasture import _native
 
-needs_immortality = pytest.mark.skipif(
-    not _native.HAS_IMMORTALITY, reason="CPython before 3.12 has no immortal objects"
-)
-
 DEBUG_BUILD = hasattr(sys, "gettotalrefcount")  # asserts that plain strings are mortal
 
 HEAP = """
@@ -26,7 +22,7 @@ def read_all():
 """
 
 
-@needs_immortality
+@pytest.mark.immortality
 @pytest.mark.skipif(DEBUG_BUILD, reason="strings stay mortal in a debug build")
 @pytest.mark.kernel
 def test_reading_every_object_in_a_child_leaves_its_page_shared(run_program):
@@ -102,7 +98,7 @@ numbers = (10 ** 30, 2)
 """
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_what_a_listed_object_refers_to_becomes_immortal(run_program):
     """Each in a child of its own, so that nothing but the list refers to it on its behalf."""
     out = run_program(f"""
@@ -118,7 +114,7 @@ for name, expression in {REACHED!r}.items(): in_child(lambda: probe(name, expres
     assert out.splitlines() == [f"{(name, True)}" for name in REACHED]
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_a_suspended_generator_stays_mortal_and_still_cleans_up(run_program):
     out = run_program("""
         def generator():
@@ -136,7 +132,7 @@ def test_a_suspended_generator_stays_mortal_and_still_cleans_up(run_program):
     assert out == "False\ncleaned up\nafter\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_a_tuple_that_is_being_filled_can_still_be_cut_to_size(run_program):
     out = run_program("""
         def items():
@@ -148,7 +144,7 @@ def test_a_tuple_that_is_being_filled_can_still_be_cut_to_size(run_program):
     assert out == "101 3\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_files_stay_mortal_and_are_flushed_when_dropped(run_program, tmp_path):
     out = run_program(f"""
         import tempfile
@@ -166,7 +162,7 @@ def test_files_stay_mortal_and_are_flushed_when_dropped(run_program, tmp_path):
     assert out == "[False, False, False, False]\nTrue True True\nkept kept too\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_a_second_call_counts_only_what_came_since(run_program):
     out = run_program("""
         first = _native.immortalize()["objects"]
@@ -178,7 +174,7 @@ def test_a_second_call_counts_only_what_came_since(run_program):
     assert out == "True True True\nTrue\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 @pytest.mark.kernel
 def test_without_memory_for_the_walk_the_process_goes_on_and_can_repeat_it(run_program):
     out = run_program("""
@@ -199,7 +195,7 @@ def test_without_memory_for_the_walk_the_process_goes_on_and_can_repeat_it(run_p
     assert out == "refused\nTrue True\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_hashes_are_computed_ahead(run_program):
     out = run_program("""
         texts = [f"text number {i}" for i in range(3000)]
@@ -209,7 +205,7 @@ def test_hashes_are_computed_ahead(run_program):
     assert int(out.split()[1]) < 50
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_a_sealed_process_finalizes_normally(run_program):
     out = run_program("""
         import asyncio, ctypes, datetime, decimal, email.message, enum, http.client, json
@@ -228,7 +224,7 @@ def test_a_sealed_process_finalizes_normally(run_program):
     assert out == "end\nfinalized\n"
 
 
-@needs_immortality
+@pytest.mark.immortality
 def test_instances_made_in_a_child_do_not_count_on_the_shared_key_table(run_program):
     out = run_program("""
         class Point:
