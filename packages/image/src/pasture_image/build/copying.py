@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posix
 import signal
 import site
 import stat
@@ -90,7 +91,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         send(channel, Built(problem=f"the process cannot be copied: {error}"), [])
     finally:
         os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        posix.waitpid(pid, 0)
     os._exit(0)  # what it has loaded need not be taken apart
 
 
@@ -99,7 +100,7 @@ def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[st
     with os.fdopen(reader, "rb") as pipe:
         line, _, loaded = pipe.read().decode("utf-8", "replace").partition("\n")
     address, _, report = line.partition(" ")
-    _, status = os.waitpid(pid, os.WUNTRACED)
+    _, status = posix.waitpid(pid, os.WUNTRACED)
     if not os.WIFSTOPPED(status) or not address.isdecimal():
         raise ImageFailed(
             "the process ended before it could be copied", hint="see what it said above"

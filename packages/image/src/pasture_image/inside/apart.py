@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
+import posix
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from select import select
 from time import monotonic
 
 from pasture.proc.parent import end_with_parent
@@ -41,15 +42,15 @@ class Apart:
         if self._pid == 0:
             _stand_alone(parent)
             for number in (*close, self._reader, self._gate):
-                os.close(number)
+                posix.close(number)
             if waits and not os.read(gate, 1):
                 os._exit(0)
             variables.fill_in(environ)
-            os.close(environ)
-            os.close(gate)
+            posix.close(environ)
+            posix.close(gate)
             _perform(work, writer)
-        os.close(gate)
-        os.close(writer)
+        posix.close(gate)
+        posix.close(writer)
 
     def result(self, timeout_s: float) -> bytes | None:
         """What the work has found out; empty if it failed, None if it takes longer. Ends it."""
@@ -62,13 +63,13 @@ class Apart:
 
     def end(self) -> None:
         """End it with all that it has started, whatever it does."""
-        os.close(self._reader)
-        os.close(self._gate)
+        posix.close(self._reader)
+        posix.close(self._gate)
         try:
             os.killpg(self._pid, signal.SIGKILL)
         except ProcessLookupError:  # it had no time to become a group
             os.kill(self._pid, signal.SIGKILL)
-        os.waitpid(self._pid, 0)
+        posix.waitpid(self._pid, 0)
 
 
 def _stand_alone(parent: int) -> None:
@@ -96,7 +97,7 @@ def _perform(work: Callable[[], bytes], report_to: int) -> None:
 def _read(reader: int, end: float) -> bytes | None:
     """All that comes until the other end is closed; None if that takes too long."""
     found = bytearray()
-    while (left := end - monotonic()) > 0 and select.select([reader], [], [], left)[0]:
+    while (left := end - monotonic()) > 0 and select([reader], [], [], left)[0]:
         part = os.read(reader, 1 << 16)
         if not part:
             return bytes(found)

@@ -3,13 +3,15 @@
 `build.process` starts it with the interpreter, the options and the environment that the image is
 for. Two processes: the first loads the modules and copies; the second is forked from it, so that
 threads which libraries in C have started end as they do in every fork. It seals, and it is what is
-copied.
+copied. Modules may have functions of `os` do something else (gevent closes descriptors later): what
+they could keep from ending is called by `posix`.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
+import posix
 import resource
 import stat
 import sys
@@ -97,7 +99,7 @@ def main() -> Stopping | None:
     if pid == 0:
         _put_null(unused)
         _wait_for_copy([channel.detach(), reader, environ], writer, order.python, parent)
-    os.close(writer)
+    posix.close(writer)
     return Stopping(channel, order, pid, reader, environ, data)
 
 
@@ -153,7 +155,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     for name in order.held:  # programs have none of them
         os.environ.pop(name, None)
     for number in taken:
-        os.close(number)
+        posix.close(number)
     return observed.files()
 
 
@@ -252,7 +254,7 @@ def _take_low_descriptors() -> list[int]:
     taken = []
     while (number := os.dup(0)) < above:
         taken.append(number)
-    os.close(number)
+    posix.close(number)
     return taken
 
 
@@ -269,7 +271,7 @@ def _put_null(inodes: Collection[int]) -> None:
     for number, status in open_files():
         if status.st_ino in inodes and stat.S_ISSOCK(status.st_mode):
             os.dup2(null, number, inheritable=False)
-    os.close(null)
+    posix.close(null)
 
 
 def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: int) -> None:
@@ -285,7 +287,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
     try:
         end_with_parent(parent)
         for number in inherited:
-            os.close(number)
+            posix.close(number)
         begin.prepare(python)
         # What makes lazy imports loads ctypes, which keeps a file open.
         taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
@@ -294,11 +296,11 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
         report = pasture.seal(replace(policy, heap=heap))
         shown.hide()
         for number in taken:
-            os.close(number)
+            posix.close(number)
         address, _ = native().frozen_facts()
         loaded = ",".join(sys.modules)
         os.write(report_to, f"{address} {report}\n{loaded}\n".encode("utf-8", "replace"))
-        os.close(report_to)
+        posix.close(report_to)
         eager.end()
     except BaseException:
         traceback.print_exc()
