@@ -13,13 +13,13 @@ import json
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 from expected import Expected, expected_for, load_changes
-from outcomes import FAILED, Difference, ModuleRun, differences
+from outcomes import FAILED, Comparison, differences
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -40,23 +40,6 @@ DEBUG_MODULES = (
     "test_list test_dict test_tuple test_str test_descr test_functools test_weakref test_gc "
     "test_finalization test_code test_opcache test_generators"
 ).split()
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A module in both runs. `unsteady` differed once, and not in a second sealed run."""
-
-    plain: ModuleRun
-    sealed: ModuleRun
-    found: tuple[Difference, ...]
-    unsteady: tuple[Difference, ...] = ()
-
-    @property
-    def failed_in_both(self) -> int:
-        return sum(
-            outcome.bad and self.plain.outcomes.get(test, outcome).bad
-            for test, outcome in self.sealed.outcomes.items()
-        )
 
 
 def compare(target: Target, module: str, expected: Expected) -> Comparison:

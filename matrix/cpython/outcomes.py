@@ -88,6 +88,31 @@ class Difference:
     sealed: Outcome
 
 
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A module or package in both runs. `unsteady` differed, but it was not the seal's doing."""
+
+    plain: ModuleRun
+    sealed: ModuleRun
+    found: tuple[Difference, ...]
+    unsteady: tuple[Difference, ...] = ()
+
+    @property
+    def failed_in_both(self) -> int:
+        return sum(
+            outcome.bad and self.plain.outcomes.get(test, outcome).bad
+            for test, outcome in self.sealed.outcomes.items()
+        )
+
+    @property
+    def passed_in_both(self) -> int:
+        plain = self.plain.outcomes
+        return sum(
+            outcome.outcome == "passed" and test in plain and plain[test].outcome == "passed"
+            for test, outcome in self.sealed.outcomes.items()
+        )
+
+
 _STARTED = Outcome("crashed", "it was started and never ended")
 
 

@@ -8,41 +8,15 @@ tests of the package are. A crash is never excused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from catalog import Package
 from expected import Change, Expected
-from outcomes import Difference, ModuleRun, differences
+from outcomes import Comparison, Difference, ModuleRun, differences
 
 ROUNDS = 3
 
 Run = Callable[[str, Sequence[str]], ModuleRun]
 """Runs the tests once: its kind, and the ids of tests to run alone, or none for all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A package in both runs. `unsteady` differed, and turned out not to be the seal's."""
-
-    plain: ModuleRun
-    sealed: ModuleRun
-    found: tuple[Difference, ...]
-    unsteady: tuple[Difference, ...] = ()
-
-    @property
-    def failed_in_both(self) -> int:
-        return sum(
-            outcome.bad and self.plain.outcomes.get(test, outcome).bad
-            for test, outcome in self.sealed.outcomes.items()
-        )
-
-    @property
-    def passed_in_both(self) -> int:
-        plain = self.plain.outcomes
-        return sum(
-            outcome.outcome == "passed" and test in plain and plain[test].outcome == "passed"
-            for test, outcome in self.sealed.outcomes.items()
-        )
 
 
 def expected_of(package: Package, changes: Sequence[Change]) -> Expected:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from catalog import Package
-from comparison import Comparison
 from environments import BUILD
+from outcomes import Comparison
 
 from matrix.store import Store
 
