@@ -34,14 +34,14 @@ def collapse() -> dict[str, int]:
             enough.
     """
     counts = {"ranges": 0, "collapsed": 0, "refused": 0, "bytes": 0}
-    if read_own_memory().heap_bytes < MIN_BYTES:
-        return counts
-    huge_bytes = _require_huge_pages()
-    if refusal := headroom.look().refusal(PEAK):
-        raise NotImplementedError(refusal)
     try:
+        if read_own_memory().heap_bytes < MIN_BYTES:
+            return counts
+        huge_bytes = _require_huge_pages()
+        if refusal := headroom.look().refusal(PEAK):
+            raise NotImplementedError(refusal)
         counts |= native().collapse(huge_bytes, MIN_BYTES // huge_bytes, int(LIMIT_S * 1e9))
-    except OSError as error:
+    except (OSError, ValueError, MemoryError) as error:  # the heap is sealed all the same
         raise NotImplementedError(f"memory is not known: {error}") from None
     if counts["refused"] and not counts["collapsed"]:
         raise NotImplementedError("the kernel took none of the ranges")

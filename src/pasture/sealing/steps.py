@@ -147,10 +147,10 @@ def _collapse() -> StepResult:
     counts = huge_pages.collapse()
     if not counts["collapsed"]:
         return StepResult(counts)
-    megabytes = counts["bytes"] >> 20
-    note = f"{megabytes} MB that forks share in one entry for each 2 MB"
-    left = counts["ranges"] - counts["collapsed"]
-    return StepResult(counts, f"{note}, {left} ranges left" if left else note)
+    taken, fit = counts["collapsed"], counts["ranges"]
+    megabytes = counts["bytes"] // 1_000_000
+    of_all = f" of {megabytes * fit // taken}" if taken < fit else ""
+    return StepResult(counts, f"{megabytes}{of_all} MB in huge pages")
 
 
 HEAP_STEPS: Mapping[str, HeapStep] = {

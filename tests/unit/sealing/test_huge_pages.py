@@ -64,6 +64,10 @@ def test_a_memory_limit_and_a_kernel_that_takes_none_are_reasons(
         patch.setattr(headroom, "look", lambda: full)
         with pytest.raises(NotImplementedError, match="memory limit of /pod"):
             huge_pages.collapse()
+    with monkeypatch.context() as patch:
+        patch.setattr(huge_pages, "read_own_memory", Path("/no/such/file").read_text)
+        with pytest.raises(NotImplementedError, match="memory is not known"):
+            huge_pages.collapse()
     monkeypatch.setattr(Extension, "counts", {"ranges": 5, "collapsed": 0, "refused": 5})
     with pytest.raises(NotImplementedError, match="took none"):
         huge_pages.collapse()
