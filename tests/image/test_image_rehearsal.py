@@ -127,11 +127,3 @@ def test_a_module_whose_rehearsal_fails_is_preloaded_without_it(own_images: Imag
     done = own_images.build("--preload", "brings")
     assert "brings: the rehearsal ended with an error" in done.stderr
     assert own_images.why() == ""
-
-
-@pytest.mark.once
-def test_a_file_that_is_not_there_is_refused(own_images: Images) -> None:
-    done = own_images.build("--rehearse", "/nowhere.py")
-    assert done.returncode == 2
-    assert "/nowhere.py" in done.stderr
-    assert not own_images.image.exists()

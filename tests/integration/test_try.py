@@ -288,24 +288,6 @@ def test_a_server_that_goes_into_the_background_is_ended(tmp_path):
     assert _marked(str(tmp_path)) == []
 
 
-@pytest.mark.once
-def test_a_taken_port_is_refused():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        done = pasture_try("steady_app:application", *SMALL, "--bind", str(port))
-
-    assert done.returncode == errors.PortTaken.exit_code
-    assert str(port) in done.stderr
-
-
-@pytest.mark.once
-def test_an_unknown_policy_is_answered_with_the_nearest():
-    done = pasture_try("steady_app:application", *SMALL, *policies("seel"))
-
-    assert done.returncode == errors.UnknownPolicy.exit_code
-    assert "did you mean seal?" in done.stderr
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

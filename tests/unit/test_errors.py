@@ -66,11 +66,6 @@ def test_a_defect_is_not_taken_for_a_mistake_of_the_user(failing: list[BaseExcep
         main.run(["fail"])
 
 
-def test_an_unknown_command_is_a_mistake_of_usage(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["graze"]) == 2
-    assert "graze" in capsys.readouterr().err
-
-
 def test_every_command_has_a_line_of_help() -> None:
     context = click.Context(main.cli)
     for name in main.cli.list_commands(context):

@@ -45,9 +45,10 @@ def test_policies_are_named_once_each(policies: tuple[str, ...]) -> None:
 
 def test_a_taken_port_is_found_before_the_start() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        error = _refused(port=listener.getsockname()[1])
+        port = listener.getsockname()[1]
+        error = _refused(port=port)
 
-    assert isinstance(error, PortTaken)
+    assert isinstance(error, PortTaken) and str(port) in error.message
 
 
 def test_files_and_directories_must_exist(tmp_path: Path) -> None:
