@@ -13,6 +13,7 @@ import pasture
 from pasture.cli.main import cli
 from pasture.errors import PastureError
 from pasture.reasons import Reason
+from pasture.serving.settings import SETTINGS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 LEFT_OUT = ("lab",)
@@ -91,8 +92,15 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     words = " ".join(command.collect_usage_pieces(context))
     yield f"### `{context.command_path}`\n\n    {context.command_path} {words}\n"
     yield _help(command) + "\n"
-    rows = [one.get_help_record(context) for one in command.params]  # --help is not one of them
-    table = [f"| `{found[0]}` | {_cell(found[1])} |" for found in rows if found]
+    listed = {name for name, row in SETTINGS.items() if row.option}
+    rows = [
+        one.get_help_record(context)
+        for one in command.params  # --help is not one of them
+        if isinstance(one, click.Option) and not (context.info_name == "run" and one.name in listed)
+    ]
+    if context.info_name == "run":
+        yield "Settings are options, too: [their page](settings.md).\n"
+    table = [f"| `{_cell(found[0])}` | {_cell(found[1])} |" for found in rows if found]
     if table:
         yield "\n".join(["| option | |", "| --- | --- |", *table]) + "\n"
     if isinstance(command, click.Group):

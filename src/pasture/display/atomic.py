@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pasture.errors import UsageError
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import to_json
 
+_OWN_FOLDER = "choose a file in a folder of your own"
 STANDARD_OUTPUT = Path("-")
 
 
@@ -55,6 +57,6 @@ def _as_usage(path: Path) -> Iterator[None]:
         yield
     except (OSError, ValueError) as error:  # ValueError: the name has a NUL in it
         why = getattr(error, "strerror", None) or error
-        raise UsageError(
-            f"cannot write {path}: {why}", hint="choose a file in a folder of your own"
-        ) from None
+        is_full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        hint = "make room there, or choose another folder" if is_full else _OWN_FOLDER
+        raise UsageError(f"cannot write {path}: {why}", hint=hint) from None

@@ -75,7 +75,8 @@ def write(
             inspect(file)
     except OSError as error:
         raise ImageFailed(
-            f"{path} cannot be written: {error}", hint="choose a file in a folder of your own"
+            f"{path} cannot be written: {error.strerror or error}",
+            hint="choose a file in a folder of your own",
         ) from None
 
 
