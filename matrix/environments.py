@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -38,10 +39,10 @@ def find_interpreter(minor: str) -> str:
     return run(REPOSITORY / "tools" / "interpreters", "path", minor)
 
 
-def build_digest() -> str:
-    """A hash of everything that pasture is built from."""
+def build_digest(names: Iterable[str] = BUILT_FROM) -> str:
+    """A hash of everything that pasture is built from, or of other files and folders."""
     digest = hashlib.sha256()
-    for name in BUILT_FROM:
+    for name in names:
         top = REPOSITORY / name
         files = sorted(top.rglob("*")) if top.is_dir() else [top]
         for file in files:

@@ -188,19 +188,29 @@ def test_a_walk_says_for_which_variables_it_looks_or_that_it_does_not() -> None:
 LOOKS = """import os
 MINE = {k[4:].lower(): v for k, v in os.environ.items() if k.startswith("APP_")}
 URLS = [v for k, v in os.environ.items() if k.lower().endswith("_url")]
+os.environ.get("SINGLE"), os.environ.get("EDITOR")
 """
 
 
 def test_only_variables_that_a_walk_looks_for_are_compared(own_images: Images) -> None:
     own_images.module("looks", LOOKS)
-    own_images.environ |= {"APP_MODE": "fast"}
+    own_images.environ |= {"APP_MODE": "fast", "EDITOR": "vi"}
     own_images.built("--preload", "looks", "--env", "APP_MODE")
     source = "import looks; print(looks.MINE, looks.URLS)"
     usual = {f"NAME_{number}": f"{number}" for number in range(40)}
     usual |= {"PATH": "/bin", "TERM": "dumb", "SHELL": "/bin/zsh", "PS1": "$", "PASTURE_X": "1"}
     assert own_images.why("-c", source, environ=usual) == ""
     assert own_images.document()["notes"] == []
-    for name in ("APP_MODE", "APP_NEW", "app_new", "DATABASE_URL", "Database_Url"):
+    assert own_images.why("-c", source, environ={"LANG": "C", "HOME": "/"}) == ""
+    for name in (
+        "APP_MODE",
+        "APP_NEW",
+        "app_new",
+        "DATABASE_URL",
+        "Database_Url",
+        "SINGLE",
+        "EDITOR",
+    ):
         environ = {**usual, name: "7"}
         assert own_images.why("-c", source, environ=environ).endswith(f": {name}")
         assert own_images.run("-c", source, environ=environ) == own_images.python(

@@ -27,7 +27,7 @@ from pasture_image.build.process import Build, stub_of
 from pasture_image.build.search import changed_since
 from pasture_image.inside.memory import read
 from pasture_image.inside.order import Built, Order, Secret
-from pasture_image.inside.start_variables import NAMES, always_read
+from pasture_image.inside.start_variables import NAMES, always_read, is_uncounted
 
 MAX_BUILD_S = 600.0
 _TRY_TIMEOUT_S = 60.0
@@ -42,10 +42,14 @@ def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str
     """The environment that an image is made in.
 
     Args:
-        environ: of the caller: what matters to every start is taken from there.
+        environ: of the caller: what matters to every start is taken from there, and what says where
+            and how a program runs (`leaks.KNOWN`). Of the latter counts what modules look at.
         given: `NAME`, to be taken from there, too, or `NAME=VALUE`.
     """
     found = {name: value for name, value in always_read(environ).items() if value is not None}
+    found |= {
+        name: environ[name] for name in leaks.KNOWN & environ.keys() if not is_uncounted(name)
+    }
     for one in given:
         name, has_value, value = one.partition("=")
         if has_value:
@@ -185,7 +189,9 @@ def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Documen
         files=tuple(file[0] for file in built.files) if order.is_checked else (),
         is_checked=order.is_checked,
         variables=_shown(built.variables),
-        holds=tuple(sorted(order.environ)),
+        holds=tuple(
+            sorted({n for n in order.environ if n not in leaks.KNOWN or n in built.variables})
+        ),
         notes=tuple(Remark(n.code, n.subject, n.sentence) for n in built.notes),
         kernel=f"{platform.release()} {platform.version()}",
         cpu=order.cpu,

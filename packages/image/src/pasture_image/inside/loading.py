@@ -191,7 +191,7 @@ def _compare(before: State, outcome: Outcome | None) -> None:
     if outcome is None:
         print("the modules could not be loaded a second time", file=sys.stderr, flush=True)
         return
-    variables.narrow(outcome.walks)
+    variables.narrow(outcome.walks, outcome.asked)
     variables.set_in_c.update(outcome.set_in_c)
 
 

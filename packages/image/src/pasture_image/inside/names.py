@@ -19,6 +19,7 @@ from typing import Any
 
 from pasture.observing import asker_besides
 from pasture_image.inside import variables
+from pasture_image.inside.reread import is_read_again
 
 _MARK = "zqmark"
 _UNKNOWN = ("ZQ", "ZQX7_UNKNOWN", "zq_unknown", "ZQX7__UNKNOWN_NAME_OF_A_VARIABLE")
@@ -72,9 +73,11 @@ class Name(str):
 
     def encode(self, *args: Any, **options: Any) -> bytes:
         """`os.environ[name]` does that."""
-        if sys._getframe(1).f_globals.get("__name__") != "os":
-            self._blind()
-        return str.encode(self, *args, **options)
+        key = str.encode(self, *args, **options)
+        if sys._getframe(1).f_globals.get("__name__") == "os":
+            return _Key(key)
+        self._blind()
+        return key
 
     def startswith(self, prefix: Any, *at: Any) -> bool:
         return self._asked(prefix, str.startswith(self, prefix, *at), not at)
@@ -160,6 +163,12 @@ for _method in (
     setattr(Name, _method, _is_seen_blindly(_method))
 
 
+class _Key(bytes):
+    """A name that came from a walk, as the dictionary below `os.environ` has it."""
+
+    __slots__ = ()
+
+
 class _Value(str):
     """Of a variable that is unheard of."""
 
@@ -172,6 +181,7 @@ class Names:
 
     def __init__(self) -> None:
         self.walks: dict[str, Walk] = {}
+        self.asked: set[str] = set()
         self._origins: list[_Origin] = []
         self._counted: tuple[Walk, FrameType, int] | None = None
 
@@ -184,6 +194,8 @@ class Names:
         os.environ.decodevalue = self._value  # type: ignore[assignment]
         for method in variables.READ_ALL:
             setattr(variables.Variables, method, self._walked(method))
+        for method in variables.READ_ONE:
+            setattr(variables.Variables, method, self._read(method))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -220,6 +232,18 @@ class Names:
         value = _Value(text)
         value.walk = self._walk()
         return value
+
+    def _read(self, method: str) -> Callable[..., Any]:
+        plain = getattr(dict, method)
+
+        def read(environ: Any, key: Any, *default: Any) -> Any:
+            if type(key) is bytes:
+                name, asker = os.fsdecode(key), asker_besides((*variables.ON_THE_WAY, __name__))
+                if not is_read_again(asker, name):
+                    self.asked.add(name)
+            return plain(environ, key, *default)
+
+        return read
 
     def _walked(self, method: str) -> Callable[..., Any]:
         """A module that goes through another dictionary than `os.environ` is blind."""

@@ -32,12 +32,14 @@ class Outcome:
         generator: state of `random` after it.
         walks: how variables begin and what they contain that matter to a module, by its name. Of
             others all matter.
+        asked: variables that were read by names that came from no walk.
         set_in_c: variables that `os.environ` knows nothing of.
     """
 
     states: tuple[State, State]
     generator: Any
     walks: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
     set_in_c: dict[str, str] = field(default_factory=dict)
 
 
@@ -87,7 +89,7 @@ def _report(load: Callable[[], object]) -> bytes:
         for module, walk in names.walks.items()
         if not walk.is_blind and "" not in walk.begins | walk.contains
     }
-    found = Outcome((before, after), generator, walks, set_in_c)
+    found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c)
     return json.dumps({name: getattr(found, name) for name in Outcome.__slots__}).encode()
 
 

@@ -45,6 +45,8 @@ set_in_c: dict[str, str] = {}
 """What code in C has set, without `os.environ`."""
 
 _read: set[str] = set()
+_read_in_walks: set[str] = set()
+"""By a module that has gone through all: for their values, or each by its name."""
 _walkers: set[str] = set()
 _blind: set[str] = set()
 """Of `_walkers`: those of which a second load (`trial`) would not say which they look for."""
@@ -62,8 +64,14 @@ def walkers() -> tuple[str, ...]:
     return tuple(sorted(_walkers))
 
 
-def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]]) -> None:
-    """Of some modules it is known how variables begin that they look for, and what they contain."""
+def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]], asked: Iterable[str]) -> None:
+    """Take over what a second load has shown.
+
+    Args:
+        walks: how variables begin that modules look for, and what they contain, by module.
+        asked: variables that were read by names that came from no walk.
+    """
+    _read.update(_read_in_walks.intersection(asked))
     for module in walks.keys() & _walkers - _blind:
         _walkers.discard(module)
         _begins.update(walks[module][0])
@@ -158,7 +166,7 @@ class VariablesRead:
                 self._take_over(key)
 
     def _methods(self) -> Mapping[str, Callable[..., Any]]:
-        one = {name: self._after(self._one, name) for name in _READ_ONE}
+        one = {name: self._after(self._one, name) for name in READ_ONE}
         all_of_them = {name: self._after(self._every, name) for name in READ_ALL}
         return {
             **one,
@@ -186,11 +194,12 @@ class VariablesRead:
     def _one(self, key: object, *_: object) -> None:
         if not isinstance(key, bytes):
             return
-        name = os.fsdecode(key)
-        if name in changed or is_read_again(asker_besides(ON_THE_WAY), name):
+        name, asker = os.fsdecode(key), asker_besides(ON_THE_WAY)
+        if name in changed or is_read_again(asker, name):
             return
-        _read.add(name)
         self._take_over(key)
+        is_walked = asker in _walkers and dict.__contains__(self._all, key)
+        (_read_in_walks if is_walked else _read).add(name)
 
     def _every(self, *_: object) -> None:
         if self._is_warmed:
@@ -227,7 +236,7 @@ class VariablesRead:
             posix.putenv(key, value)
 
 
-_READ_ONE = ("__getitem__", "get", "__contains__")
+READ_ONE = ("__getitem__", "get", "__contains__")
 READ_ALL = (
     *("__iter__", "__len__", "__reversed__", "__repr__", "keys", "values", "items", "copy"),
     *("__or__", "__ror__", "__eq__", "__ne__", "__reduce_ex__"),

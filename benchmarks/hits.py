@@ -1,0 +1,356 @@
+"""`make bench-hits`: whether images serve where python would run: stacks by the places of a start.
+
+An image of each stack is built once, in a shell. Its program is then started in many places: other
+shells, cron, services, continuous integration, other users, containers. What is not served is
+listed with the reason that `pasture-python` gives. Goes on where it stopped; writes
+docs/results/hits.md. Most places need root.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from matrix import environments
+from matrix.environments import REPOSITORY, build_digest, build_pasture, uv
+from matrix.store import Store, replace
+
+MINOR = "3.14"
+FOLDER = REPOSITORY / "build" / "hits"
+PAGE = REPOSITORY / "docs" / "results" / "hits.md"
+TIMEOUT_S = 900.0
+STARTED = "started from the image"
+OTHER_USER = (
+    *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+)
+"""Another user, who may read the interpreter where it is."""
+
+READ_ONLY = 'mount --rbind / "$0" && mount -o remount,ro,bind "$0" && exec chroot "$0" "$@"'
+
+
+class Stack(NamedTuple):
+    """Packages, what an image of them preloads, and a program."""
+
+    packages: str
+    preload: str
+    words: tuple[str, ...]
+
+
+DJANGO = """\
+import django
+from django.conf import settings
+settings.configure(INSTALLED_APPS=["django.contrib.contenttypes", "django.contrib.auth"])
+django.setup()
+from django.test import RequestFactory
+print(RequestFactory().get("/").path, django.apps.apps.get_models()[0].__name__)
+"""
+FIT = """\
+import numpy, pandas
+from sklearn.linear_model import LinearRegression
+frame = pandas.DataFrame({"a": numpy.arange(100.0), "b": numpy.arange(100.0) * 2})
+print(LinearRegression().fit(frame[["a"]], frame["b"]).coef_)
+"""
+LLAMA = """\
+from transformers import LlamaConfig, LlamaForCausalLM
+sizes = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2)
+print(sum(p.numel() for p in LlamaForCausalLM(LlamaConfig(vocab_size=99, **sizes)).parameters()))
+"""
+STACKS = {
+    "torch": Stack("torch", "torch", ("-c", "import torch; print(torch.ones(3) @ torch.ones(3))")),
+    "transformers": Stack(
+        "torch transformers", "torch,transformers.models.llama.modeling_llama", ("-c", LLAMA)
+    ),
+    "pandas, scikit-learn": Stack(
+        "pandas scikit-learn", "pandas,sklearn.linear_model", ("-c", FIT)
+    ),
+    "Django": Stack(
+        "django", "django.test,django.contrib.admin,django.core.management", ("-c", DJANGO)
+    ),
+    "Channels": Stack(
+        "channels daphne", "channels.routing,daphne.server",
+        ("-c", "import daphne.server; print(daphne.server.Server.__name__)"),
+    ),
+    "Airflow": Stack(
+        "apache-airflow", "airflow.__main__,airflow.cli.cli_parser", ("-m", "airflow", "version")
+    ),
+    "boto3, aws": Stack(
+        "boto3 awscli", "boto3,awscli.clidriver", ("-m", "awscli", "--version")
+    ),
+    "Jupyter": Stack(
+        "jupyterlab ipykernel", "ipykernel.kernelapp,IPython",
+        ("-c", "from ipykernel.kernelapp import IPKernelApp; print(IPKernelApp.name)"),
+    ),
+    "Celery": Stack("celery redis", "celery.bin.celery,redis", ("-m", "celery", "--version")),
+    "black": Stack("black", "black", ("-m", "black", "--version")),
+    "ansible": Stack(
+        "ansible-core", "ansible.cli.adhoc,ansible.executor.task_queue_manager",
+        ("-m", "ansible", "localhost", "-m", "ping", "-i", "localhost,", "-c", "local"),
+    ),
+    "mkdocs": Stack("mkdocs mkdocs-material", "mkdocs.commands.build,material.extensions.emoji",
+                    ("-m", "mkdocs", "--version")),
+    "spaCy": Stack("spacy", "spacy", ("-c", "import spacy; print(len(spacy.blank('en')('a b')))")),
+    "LiteLLM": Stack("litellm", "litellm", ("-c", "import litellm; print(litellm.num_retries)")),
+    "httpie": Stack("httpie", "httpie.core", ("-m", "httpie", "--offline", "GET", "http://a.b")),
+}  # fmt: skip
+
+SHELL = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "SHELL": "/bin/bash",
+    "TERM": "xterm-256color",
+    "USER": "root",
+    "LOGNAME": "root",
+    "PWD": "/root",
+    "SHLVL": "1",
+    "LS_COLORS": "di=01;34",
+}
+"""Where images are built."""
+
+
+class Place(NamedTuple):
+    """Where a program is started: what precedes the command, its variables and its folder.
+
+    Attributes:
+        without: variables of the shell that are not there; `*` for all.
+    """
+
+    given: Mapping[str, str]
+    without: str = ""
+    prefix: tuple[str, ...] = ()
+    folder: str = "/root"
+
+
+_UNIT = {"INVOCATION_ID": "3c0a", "JOURNAL_STREAM": "8:123", "SYSTEMD_EXEC_PID": "77"}
+_CRON = {"HOME": "/root", "LOGNAME": "root", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh"}
+_GITHUB = {
+    **{"CI": "true", "GITHUB_ACTIONS": "true", "GITHUB_WORKSPACE": "/root", "RUNNER_OS": "Linux"},
+    **{"GITHUB_REF_NAME": "main", "GITHUB_REPOSITORY": "meadow/site", "GITHUB_RUN_ID": "1234567"},
+    **{"GITHUB_SERVER_URL": "https://github.com", "RUNNER_TEMP": "/tmp", "GITHUB_JOB": "test"},
+}
+_GITLAB = {
+    **{"CI": "true", "GITLAB_CI": "true", "CI_PROJECT_DIR": "/root", "CI_JOB_ID": "9876543"},
+    **{"CI_COMMIT_REF_NAME": "main", "CI_SERVER_URL": "https://gitlab.com", "CI_JOB_STAGE": "test"},
+}
+_SSH = {
+    **{"SSH_CLIENT": "10.0.0.2 51000 22", "SSH_CONNECTION": "10.0.0.2 51000 10.0.0.1 22"},
+    **{"SSH_TTY": "/dev/pts/0", "XDG_SESSION_ID": "4", "XDG_RUNTIME_DIR": "/run/user/0"},
+    **{"MOTD_SHOWN": "pam", "MAIL": "/var/mail/root"},
+}
+_JUPYTER = {
+    **{"JPY_PARENT_PID": "4711", "JPY_SESSION_NAME": "a.ipynb", "CLICOLOR": "1", "PAGER": "cat"},
+    **{"GIT_PAGER": "cat", "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
+}
+PLACES = {
+    "the same shell": Place({}),
+    "another shell": Place(
+        {"SHELL": "/bin/zsh", "TERM": "screen", "PATH": "/opt/bin:/usr/bin:/bin", "EDITOR": "vi",
+         "COLORTERM": "truecolor", "LANG": "C.UTF-8", "HISTSIZE": "9000", "MY_TOKEN": "abcdefgh"},
+    ),
+    "cron": Place(_CRON, "*", folder="/"),
+    "a unit of systemd": Place(
+        {"LANG": "C.UTF-8", "PATH": SHELL["PATH"], "HOME": "/root", "USER": "root", **_UNIT}, "*",
+        folder="/",
+    ),
+    "GitHub's runner": Place(_GITHUB, "TERM LS_COLORS"),
+    "GitLab's runner": Place(_GITLAB, "TERM LS_COLORS"),
+    "sudo": Place(
+        {"SUDO_USER": "ada", "SUDO_UID": "1000", "SUDO_GID": "1000", "SUDO_COMMAND": "/bin/true",
+         "HOME": "/tmp", "MAIL": "/var/mail/root"}, "LANG LS_COLORS",
+    ),
+    "ssh": Place(_SSH),
+    "tmux": Place({"TERM": "tmux-256color", "TMUX": "/tmp/tmux-0/default,7,0", "TMUX_PANE": "%0"},
+                  prefix=("script", "-qec")),
+    "the first process of a pid namespace": Place(
+        {}, prefix=("unshare", "-m", "-p", "--fork", "--mount-proc", "--kill-child")
+    ),
+    "another user": Place({"HOME": "/nonexistent", "USER": "ada", "LOGNAME": "ada"},
+                          prefix=OTHER_USER, folder="/"),
+    "a read-only root": Place({}, prefix=("unshare", "-m", "sh", "-c", READ_ONLY, "{scratch}"),
+                              folder="/"),
+    "another folder": Place({"PWD": "/tmp"}, folder="/tmp"),
+    "no LANG": Place({}, "LANG"),
+    "LANG=C": Place({"LANG": "C"}),
+    "LANG=de_DE.UTF-8": Place({"LANG": "de_DE.UTF-8"}),
+    "COLUMNS": Place({"COLUMNS": "132", "LINES": "50"}),
+    "a container's HOSTNAME and HOME": Place(
+        {"HOSTNAME": "8f3c1e77d0aa", "HOME": "/tmp", "PATH": SHELL["PATH"]}, "*", folder="/"
+    ),
+    "nohup": Place({}, prefix=("nohup",)),
+    "make": Place({"MAKEFLAGS": "", "MAKELEVEL": "1", "MFLAGS": "", "MAKE_TERMOUT": "/dev/pts/0"}),
+    "a git hook": Place({"GIT_DIR": ".git", "GIT_EDITOR": ":", "GIT_INDEX_FILE": ".git/index",
+                         "GIT_PREFIX": "", "GIT_EXEC_PATH": "/usr/lib/git-core"}),
+    "a Jupyter server": Place(_JUPYTER),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A program in a place: why it was not served, or ""; whether it ended as by `python`."""
+
+    why: str
+    is_same: bool
+
+
+def environment(name: str) -> Path:
+    """The environment of a stack, with pasture; returns its `bin`."""
+    folder = FOLDER / name.replace(", ", "-")
+    installed, of_tree = folder / "installed", folder / f"{_digest()}.stamp"
+    install = ("pip", "install", "--quiet", "--python", folder / "bin" / "python")
+    if not installed.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        uv("venv", "--quiet", "--python", environments.find_interpreter(MINOR), folder)
+        uv(*install, *STACKS[name].packages.split())
+        installed.touch()
+    if not of_tree.exists():
+        uv(*install, "--reinstall-package", "pasture", "--reinstall-package", "pasture-image",
+           build_pasture(MINOR), _image_wheel())  # fmt: skip
+        of_tree.touch()
+    return folder / "bin"
+
+
+@cache
+def _digest() -> str:
+    return build_digest(
+        (*environments.BUILT_FROM, "packages/image/src", "packages/image/CMakeLists.txt")
+    )
+
+
+def _image_wheel() -> Path:
+    folder = environments.WHEELS / f"image-{_digest()}"
+    if not any(folder.glob("*.whl")):
+        python = environments.find_interpreter(MINOR)
+        source = REPOSITORY / "packages" / "image"
+        uv("build", "--quiet", "--wheel", "--python", python, "--out-dir", folder, source)
+    return next(folder.glob("*.whl"))
+
+
+def built(name: str, bin: Path) -> str:
+    """Builds the image of a stack where it is not there; why there is none, or ""."""
+    image = bin.parent / f"{_digest()}.img"
+    if image.exists():
+        return ""
+    words = ("image", "build", "-o", image, "--preload", STACKS[name].preload, "--mode", "644")
+    began = time.monotonic()
+    done = subprocess.run(
+        [bin / "pasture", *words],
+        env=SHELL, cwd="/root", capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
+    click.echo(f"{name}: built in {time.monotonic() - began:.0f} s: {done.stdout.strip()[-300:]}")
+    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-2][:200]
+
+
+def start(name: str, place: Place, bin: Path) -> Start:
+    """Starts the program of a stack, by `python` and out of its image."""
+    seen = [_run(name, place, bin, program) for program in ("pasture-python", "python")]
+    said = [line for line in seen[0].stderr.splitlines() if line.startswith("pasture-python: ")]
+    # A terminal has both streams.
+    said += [line for line in seen[0].stdout.splitlines() if line.startswith("pasture-python: ")]
+    lasts = said[-1].strip() if said else f"status {seen[0].returncode}"
+    why = "" if STARTED in lasts else lasts.split(": ", 2)[-1]
+    outs = [
+        [line for line in one.stdout.splitlines() if "pasture-python: " not in line] for one in seen
+    ]
+    return Start(why, (seen[0].returncode, outs[0]) == (seen[1].returncode, outs[1]))
+
+
+def _run(name: str, place: Place, bin: Path, program: str) -> subprocess.CompletedProcess[str]:
+    left_out = SHELL if place.without == "*" else place.without.split()
+    environ = {n: v for n, v in SHELL.items() if n not in left_out}
+    environ |= {
+        **place.given,
+        "PASTURE_IMAGE": str(bin.parent / f"{_digest()}.img"),
+        "PASTURE_IMAGE_VERBOSE": "1",
+    }
+    scratch = FOLDER / "root"
+    scratch.mkdir(exist_ok=True)
+    prefix = tuple(word.replace("{scratch}", str(scratch)) for word in place.prefix)
+    words: tuple[str, ...] = (str(bin / program), *STACKS[name].words)
+    if prefix[:1] == ("script",):
+        quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
+        words = (quoted, "/dev/null")
+    return subprocess.run(
+        [*prefix, *words],
+        env=environ, cwd=place.folder, capture_output=True, text=True, timeout=TIMEOUT_S,
+        check=False, stdin=subprocess.DEVNULL, errors="replace",
+    )  # fmt: skip
+
+
+def page(found: Mapping[tuple[str, str], Start], failed: Mapping[str, str]) -> str:
+    """The table, and the reasons."""
+    stacks = [name for name in STACKS if any(stack == name for stack, _ in found)]
+    served = sum(not one.why for one in found.values())
+    percent = 100 * served / max(len(found), 1)
+    rows = [_row(place, [found.get((stack, place)) for stack in stacks]) for place in PLACES]
+    reasons = Counter((one.why, stack) for (stack, _), one in found.items() if one.why)
+    differ = [f"{stack}, {place}" for (stack, place), one in found.items() if not one.is_same]
+    return "\n".join((
+        "# Where images serve",
+        "",
+        "`make bench-hits` builds an [image](../image.md) of each stack once, in a shell, starts",
+        f"its program in {len(PLACES)} places, and writes this page. A dash: `python` ran.",
+        "",
+        f"**{served} of {len(found)} starts were served** ({percent:.1f} %).",
+        "",
+        f"| | {' | '.join(stacks)} |",
+        f"| --- |{' --- |' * len(stacks)}",
+        *rows,
+        "",
+        *(f"- {stack}: {why} ({times})" for (why, stack), times in reasons.most_common()),
+        *(f"- {stack} has no image: {why}" for stack, why in failed.items()),
+        "",
+        "Output or status differ from `python`'s in: " + (", ".join(differ) or "none") + ".",
+        "",
+    ))  # fmt: skip
+
+
+def _row(place: str, starts: Iterable[Start | None]) -> str:
+    cells = ("" if one is None else "—" if one.why else "served" for one in starts)
+    return f"| {place} | {' | '.join(cells)} |"
+
+
+@click.command()
+@click.option("--only", multiple=True, metavar="STACK", help="These stacks; repeat for more.")
+def main(only: tuple[str, ...]) -> None:
+    """Start programs in many places out of images that were built in one."""
+    store: Store[Start] = Store(FOLDER / "starts", Start)
+    failed: dict[str, str] = {}
+    for name in only or STACKS:
+        try:
+            bin = environment(name)
+        except click.ClickException as error:
+            failed[name] = f"not installed here: {error.message[:100]}"
+            continue
+        if why := built(name, bin):
+            failed[name] = why
+            continue
+        for number, (where, place) in enumerate(PLACES.items()):
+            key = f"{name}-{number}".replace(", ", "-")
+            if store.kept(key, [where, _digest()]) is None:
+                one = start(name, place, bin)
+                store.keep(key, one, [where, _digest()])
+                click.echo(
+                    f"{name}, {where}: {one.why or 'served'}{'' if one.is_same else ', differs'}"
+                )
+    found = {
+        (name, where): kept
+        for name in STACKS
+        for number, where in enumerate(PLACES)
+        if (kept := store.kept(f"{name}-{number}".replace(", ", "-"), [where, _digest()]))
+    }
+    replace(PAGE, page(found, failed))
+    click.echo(f"{PAGE.relative_to(REPOSITORY)}: {len(found)} starts")
+
+
+if __name__ == "__main__":
+    main()
