@@ -76,7 +76,7 @@ lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade)
 	@tools/lock $(ARGS)
 
 build: ## Wheels and sdists of pasture and its companions in dist/
-	@for package in . packages/*; do \
+	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); for package in . packages/*; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
 	done
 	@ls -l dist

@@ -1,5 +1,6 @@
 """packaging/: its versions are those of pyproject.toml, and it names no path of a machine."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGING = REPOSITORY / "packaging"
+COMPANIONS = REPOSITORY / "packages"
 pytestmark = pytest.mark.once
 
 
@@ -31,3 +33,15 @@ def test_no_file_names_a_folder_of_a_users_machine() -> None:
 
     assert len(files) > 5
     assert not [path for path in files if re.search(r"/(home|root|work|tmp)/", path.read_text())]
+
+
+@pytest.mark.parametrize("project", [".", *sorted(p.name for p in COMPANIONS.iterdir())])
+def test_the_list_of_parts_names_the_package_as_it_is(project: str) -> None:
+    folder = REPOSITORY if project == "." else COMPANIONS / project
+    known = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    [file] = (PACKAGING if project == "." else folder).glob("*.cdx.json*")
+    listed = json.loads(file.read_text())["metadata"]["component"]
+    assert file.name.partition(".")[0] == listed["name"] == known["name"]
+    assert listed["version"] == known["version"]
+    assert listed["licenses"] == [{"license": {"id": known["license"]}}]
+    assert listed["purl"] == f"pkg:pypi/{known['name']}@{known['version']}"
