@@ -161,6 +161,10 @@ test-integration: .venv/.stamp ## Real servers
 test-commands: .venvs/3.14/.stamp ## Each command and option, mistyped, refused, interrupted; on an idle machine
 	@PASTURE_LONG=1 $(PYTHON) -m pytest -q tests/integration/test_command_tree.py tests/integration/test_interrupts.py $(ARGS)
 
+drill: .venvs/3.14/.stamp ## A leak, lost sharing, a hung worker and the like: the words of log, top, doctor, explain and alerts
+	@mkdir -p var && rm -f var/drill.txt; DRILL=var/drill.txt $(PYTHON) -m pytest -q \
+	    tests/integration/test_drill.py $(ARGS); status=$$?; cat var/drill.txt; exit $$status
+
 test-hostile: $(MATRIX:%=.venvs/%/.stamp) ## Heaps that break assumptions, with the extension as users get it
 	@for minor in $(MATRIX); do .venvs/$$minor/bin/python -m pytest -q tests/hostile $(ARGS) || exit; done
 

@@ -456,7 +456,7 @@ def test_the_dashboard_and_the_exporter_name_the_same_metrics(exported):
 
 @pytest.fixture
 def prometheus(tmp_path):
-    """Start a real Prometheus that scrapes these addresses."""
+    """Start a real Prometheus that scrapes these addresses, and evaluates rules."""
     tool = subprocess.run(
         [str(REPOSITORY / "tools" / "services"), "prometheus"], capture_output=True, text=True
     )
@@ -464,10 +464,12 @@ def prometheus(tmp_path):
         pytest.skip(f"Prometheus cannot be had: {tool.stderr.strip()}")
     started = []
 
-    def start(*addresses):
+    def start(*addresses, rules="groups: []\n"):
         port = free_port()
+        (tmp_path / "rules.yml").write_text(rules)
         (tmp_path / "prometheus.yml").write_text(
-            "global: {scrape_interval: 200ms, scrape_timeout: 200ms}\n"
+            "global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 1s}\n"
+            f"rule_files: [{tmp_path}/rules.yml]\n"
             "scrape_configs:\n"
             f"  - {{job_name: pasture, static_configs: [{{targets: {list(addresses)}}}]}}\n"
         )
@@ -489,7 +491,7 @@ def prometheus(tmp_path):
     for process in started:
         process.terminate()
         process.wait(TIMEOUT_S)
-    print((tmp_path / "prometheus.log").read_text())
+        print((tmp_path / "prometheus.log").read_text())
 
 
 def ask(prometheus, query):
@@ -543,7 +545,7 @@ def test_the_dashboards_memory_is_that_of_smaps_for_several_servers_and_policies
     workers = [smaps(*server.workers()) for server in servers]
     private = [found["Private_Clean"] + found["Private_Dirty"] for found in workers]
     shared = [found["Shared_Clean"] + found["Shared_Dirty"] for found in workers]
-    memory, _, _, of_workers, _, _, part, *_ = dashboard_queries()
+    memory, _, _, _, of_workers, _, _, part, *_ = dashboard_queries()
     assert asked(memory) == pytest.approx(trees, rel=0.02)
     assert asked(f"sum by (instance) ({of_workers})") == pytest.approx(private, rel=0.02)
     parts = [s / (s + p) for s, p in zip(shared, private, strict=True)]

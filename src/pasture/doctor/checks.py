@@ -15,6 +15,7 @@ from pasture.doctor.findings import Check, Finding
 from pasture.errors import see
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
+from pasture.scoreboard import trouble
 from pasture.serving import restart
 from pasture.trust.untrusted_text import printable
 
@@ -146,6 +147,15 @@ def hung_workers(seen: Evidence) -> Iterator[Finding]:
         yield from hung.findings(process)
 
 
+def endangered(seen: Evidence) -> Iterator[Finding]:
+    """A limit that is near, growth with requests, memory that workers no longer share."""
+    workers = [trouble.Worker(one.pid, one.memory, one.entry) for one in seen.workers]
+    is_sealed = seen.seal is not None and seen.seal.sealed
+    for one in trouble.troubles(seen.master, workers, seen.usage, is_sealed=is_sealed):
+        if one.kind != "preload":  # `sharing.preloading` knows more
+            yield Finding(one.kind, True, one.what, one.cost, one.fix)
+
+
 def probe(seen: Evidence) -> Iterator[Finding]:
     """The outcome of the latest start's probe; of an earlier start's that this one follows."""
     earlier = restart.parse(seen.environ.get(restart.VARIABLE))
@@ -171,8 +181,8 @@ def probe(seen: Evidence) -> Iterator[Finding]:
 
 CHECKS: tuple[Check, ...] = (
     hung_workers,
+    endangered,
     steps.hazards,
-    sharing.leaks,
     sharing.preloading,
     sharing.own_data,
     sharing.late_imports,

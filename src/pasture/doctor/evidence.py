@@ -19,12 +19,12 @@ from pasture.doctor.waits import Process, hung_among
 from pasture.errors import ProcessEnded, UsageError
 from pasture.interpreter import current
 from pasture.proc import smaps, tree
+from pasture.proc.cgroup import Usage, read_usage
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import parse_maps
 from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import InMemory, Memory, parse_mapped_files
-from pasture.scoreboard.growth import Growth, growth_of
-from pasture.scoreboard.layout import Snapshot
+from pasture.scoreboard.layout import Entry, Snapshot
 from pasture.scoreboard.reader import read_scoreboard, served_by, workers_among
 from pasture.sealing.seen import SealSeen, read_seal
 from pasture.sealing.steps import left_out_besides
@@ -41,7 +41,7 @@ class Worker:
     requests: int | None = None  # answered so far; None where the server does not say
     at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
     pid: int = 0
-    leak: Growth | None = None  # its steady growth with its requests
+    entry: Entry | None = None  # on the scoreboard
     # Memory in files of each package, by name.
     packages: Mapping[str, InMemory] = field(default_factory=dict)
 
@@ -74,6 +74,7 @@ class Evidence:
     # Whether a seal has come after the load of the application, as with the engines known here.
     preloads: bool = False
     is_asgi: bool = False  # whether it serves ASGI, as it says itself or its command does
+    usage: Usage | None = None  # of its control group with the least room
     hung: tuple[Process, ...] = ()  # workers of a web server whose main thread waits for a lock
 
 
@@ -123,6 +124,7 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
         refusals=_refusals() if os.path.realpath(sys.executable) in files else (),
         spawned=len(tree.spawned_workers(master_pid)),
         preloads=board is not None and board.seal is not None and bool(board.seal.serves),
+        usage=read_usage(master_pid),
         is_asgi=serves == "asgi",
         hung=hung_among(workers) if serves and notes is None else (),
     )
@@ -136,8 +138,7 @@ def _worker(pid: int, board: Snapshot | None) -> Worker | None:
     packages = _by_package(pid)
     if entry is None:
         return Worker(memory, pid=pid, packages=packages)
-    leak = growth_of(entry, memory.anonymous_bytes)
-    return Worker(memory, entry.requests, entry.private_at_start_bytes, pid, leak, packages)
+    return Worker(memory, entry.requests, entry.private_at_start_bytes, pid, entry, packages)
 
 
 def _by_package(pid: int) -> dict[str, InMemory]:

@@ -11,10 +11,9 @@ from pasture.doctor.findings import Finding
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
+from pasture.scoreboard.trouble import MIN_PRIVATE_BYTES, holds_little
 from pasture.serving.settings import SETTINGS
 
-_NOT_PRELOADED = 0.6
-_MIN_PRIVATE_BYTES = 8_000_000
 _MIN_LIBRARIES_BYTES = 100_000
 _MIN_LATE_BYTES = 1_000_000
 """Private memory of libraries in each worker. Less is no obstacle."""
@@ -31,7 +30,7 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
         return
     private = sum(worker.memory.private_bytes for worker in seen.workers) / len(seen.workers)
     rss = sum(worker.memory.rss_bytes for worker in seen.workers) / len(seen.workers)
-    if _loads_late(seen) and _holds_little(seen, private, rss):
+    if _loads_late(seen) and holds_little(seen.master, private, rss):
         fix = "`pasture run gunicorn ...`, or gunicorn's --preload"
         if seen.is_asgi:
             fix = "`pasture run` before the server's command"
@@ -76,11 +75,6 @@ def _loads_late(seen: Evidence) -> bool:
     return seen.seal is None or (seen.seal.sealed and not seen.preloads)
 
 
-def _holds_little(seen: Evidence, private: float, rss: float) -> bool:
-    is_own = private > _NOT_PRELOADED * rss and private > _MIN_PRIVATE_BYTES
-    return is_own and seen.master.rss_bytes < 0.8 * rss
-
-
 def own_data(seen: Evidence) -> Iterator[Finding]:
     """Data that a worker has built for itself before its first request."""
     idle = [worker for worker in seen.workers if _is_unasked(worker, seen)]
@@ -90,7 +84,7 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
         yield from _built_since(seen)
         return
     built = min(w.memory.private_bytes - w.at_start_bytes for w in idle)
-    if built < _MIN_PRIVATE_BYTES:
+    if built < MIN_PRIVATE_BYTES:
         yield Finding("own-data", False, "workers hold little before their first request")
         return
     where = "its lifespan" if seen.is_asgi else "a hook like post_fork, or a thread"
@@ -111,28 +105,11 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
     )
 
 
-def leaks(seen: Evidence) -> Iterator[Finding]:
-    """Workers that grow with each request, though they share what they shared."""
-    found = [(worker.leak.bytes_a_request, worker) for worker in seen.workers if worker.leak]
-    if not found:
-        return
-    worst = max(found, key=lambda one: one[0])[1]
-    others = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-    yield Finding(
-        "leak",
-        True,
-        f"worker {worst.pid}{others} {worst.leak}",
-        cost=f"{megabytes(worst.memory.private_bytes)} so far, which no seal keeps shared",
-        fix=f"`pasture explain {worst.pid}` says what grows; until that is fixed `--max-uss` "
-        "replaces workers in time",
-    )
-
-
 def _built_since(seen: Evidence) -> Iterator[Finding]:
     """Data of workers that have served: whether a lifespan or requests built it is not known."""
     known = [w.memory.private_bytes - w.at_start_bytes for w in seen.workers if w.at_start_bytes]
     built = min(known, default=0)
-    if built < _MIN_PRIVATE_BYTES:
+    if built < MIN_PRIVATE_BYTES:
         return
     where = "in its lifespan or for requests" if seen.is_asgi else "for requests, or in a hook"
     yield Finding(
@@ -152,7 +129,7 @@ def _is_unasked(worker: Worker, seen: Evidence) -> bool:
 def own_imports(modules: Mapping[str, int]) -> Iterator[Finding]:
     """Modules that a worker imported at its work, with their size: by name, largest first."""
     total = sum(modules.values())
-    if total < _MIN_PRIVATE_BYTES:
+    if total < MIN_PRIVATE_BYTES:
         return
     names = [f"{name} ({megabytes(size)})" for name, size in modules.items()]
     yield Finding(

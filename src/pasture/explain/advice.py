@@ -92,7 +92,7 @@ _REMEDIES = (
 
 
 def advice(found: Explanation) -> tuple[str, ...]:
-    """Sentences without a full stop, the most bytes first, hazards last."""
+    """Sentences without a full stop, dangers first, hazards last."""
     lines = [(size, line) for remedy in _REMEDIES for size, line in _remedy(remedy, found)]
     lines += _warm_up(found)
     lines += _code(found)
@@ -100,7 +100,7 @@ def advice(found: Explanation) -> tuple[str, ...]:
     remedies = (sentence for _, sentence in lines)
     hazards = (f"hazard: {hazard}" for hazard in found.hazards)
     grows = _new_memory(found) if found.growth is None else (_leak(found),)
-    return (*grows, *remedies, *_libraries(found), *hazards)
+    return (*found.dangers, *grows, *remedies, *_libraries(found), *hazards)
 
 
 def _remedy(remedy: _Remedy, found: Explanation) -> Iterable[tuple[float, str]]:

@@ -39,6 +39,7 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "warms_up": found.warms_up,
         "growth": None if found.growth is None else asdict(found.growth),
         "grown": list(map(asdict, found.grown)),
+        "dangers": list(found.dangers),
         "hazards": list(found.hazards),
         "missing": list(found.missing),
         "causes": {cause.label: _share(found.cause(cause)) for cause in Cause},

@@ -141,6 +141,7 @@ def _explain(
             warms_up=server.warms_up,
             growth=growth_of(server.entry, memory.anonymous_bytes),
             grown=owners.most_grown(known.snapshot, classifier.objects, worker, touched),
+            dangers=server.dangers,
             hazards=server.hazards,
             image=image if parent_pid is None else None,
         )

@@ -75,6 +75,7 @@ class Explanation:
     holders: tuple[Holder, ...] = ()  # what holds the objects that were written, most pages first
     growth: Growth | None = None  # its steady growth with its requests
     grown: tuple[Grown, ...] = ()  # what the worker has added to most
+    dangers: tuple[str, ...] = ()  # what else endangers the server, the most urgent first
     hazards: tuple[str, ...] = ()  # what the server's seal found that does not survive a fork
     image: str | None = None  # path of the image that the process came out of, compared with
 

@@ -17,13 +17,15 @@ from pasture.interpreter import Fields
 from pasture.interpreter import fields as own_fields
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace
+from pasture.proc.cgroup import read_usage
 from pasture.proc.environ import read_environ
 from pasture.proc.image_space import ImageSpace
 from pasture.proc.maps import python_version
-from pasture.scoreboard import reader
+from pasture.proc.tasks import is_locked
+from pasture.scoreboard import reader, trouble
 from pasture.scoreboard.layout import Entry
 from pasture.sealing import snapshot as snapshot_file
-from pasture.sealing.seen import read_seal
+from pasture.sealing.seen import SealSeen, read_seal
 from pasture.servers import engines
 from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
@@ -60,6 +62,7 @@ class Server:
     is_asgi: bool  # whether it is a server for ASGI
     warms_up: bool  # whether it serves web requests, for which there is a warm-up
     entry: Entry | None = None  # the worker's, on the scoreboard
+    dangers: tuple[str, ...] = ()  # what else endangers it, the most urgent first
     hazards: tuple[str, ...] = ()  # what its seal found that does not survive a fork
 
 
@@ -80,7 +83,23 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
         is_asgi=serves == "asgi",
         warms_up=bool(serves),
         entry=entry,
+        dangers=_dangers(server_pid, worker_pid, entry, found),
         hazards=() if found is None else tuple(map(str, found.breaking)),
+    )
+
+
+def _dangers(
+    server_pid: int, worker_pid: int, entry: Entry | None, seal: SealSeen | None
+) -> tuple[str, ...]:
+    """All but growth, of which the explanation knows more."""
+    master, memory = smaps.read_memory(server_pid), smaps.read_memory(worker_pid)
+    if master is None or memory is None:
+        return ()
+    is_sealed = seal is not None and seal.sealed
+    worker = trouble.Worker(worker_pid, memory, entry, is_locked(worker_pid))
+    found = trouble.troubles(master, (worker,), read_usage(server_pid), is_sealed=is_sealed)
+    return tuple(
+        one.what if one.kind == "sharing" else str(one) for one in found if one.kind != "leak"
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from pasture.errors import MissingExtra, PastureError
 from pasture.proc import tree
+from pasture.proc.cgroup import read_usage
 from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
 from pasture.proc.stat import read_stat
 from pasture.proc.tasks import is_locked
@@ -37,6 +38,7 @@ except ImportError as error:
     ) from error
 
 _TRIES = 5
+_LEFT = "Part of the limit of the server's control group that is left, 1 without a limit"
 _UP = "Whether the server was there"
 _PROCESS_GAUGES = (
     ("pss_bytes", "Proportional set size", "pss_bytes"),
@@ -74,6 +76,7 @@ class ServerCollector(Collector):
         yield GaugeMetricFamily("pasture_up", _UP, sample is not None)
         if sample is not None:
             yield from self._memory(sample, entries)
+            yield GaugeMetricFamily("pasture_limit_left_ratio", _LEFT, _left(self.master_pid))
             yield from _faults(sample)
         if snapshot is not None:
             yield from _counted(snapshot.total)
@@ -117,6 +120,11 @@ def _sample_tree(master_pid: int, entries: dict[int, Entry]) -> Sample | None:
     pids = tree.workers_of(master_pid)
     others = set(pids).difference(workers_among(pids, entries))
     return sample_tree(master_pid, workers=pids, others=others)
+
+
+def _left(master_pid: int) -> float:
+    usage = read_usage(master_pid)
+    return 1.0 if usage is None else usage.headroom_bytes / max(1, usage.limit_bytes)
 
 
 def _locked(sample: Sample, entries: dict[int, Entry]) -> Metric:

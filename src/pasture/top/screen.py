@@ -135,8 +135,9 @@ class TopApp(App[None]):
         pids = [row.pid for row in self._rows]
         if chosen in pids:
             self._table.move_cursor(row=pids.index(chosen))
-        lines = f"{table.summary(self._rows)}\n{table.limits(self._limits)}"
-        self.query_one("#summary", Static).update(lines)
+        dangers = table.dangers(self._rows, self._limits)
+        lines = filter(None, (table.summary(self._rows), dangers, table.limits(self._limits)))
+        self.query_one("#summary", Static).update("\n".join(lines))
 
     def _selected(self) -> int | None:
         at = self._table.cursor_row

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.display.units import count, megabytes
+from pasture.scoreboard import trouble
 from pasture.top.watch import Limits, Row
 from pasture.trust.untrusted_text import printable
 
-_MAX_LINES = 3
+_MAX_LINES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def ordered(rows: Sequence[Row], key: str) -> list[Row]:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """One line over all processes, and one for each that hangs or looks as if it leaks."""
+    """One line over all processes."""
     total = sum(r.memory.pss_bytes for r in rows)
     programs = [r for r in rows if r.command]
     workers = [r for r in rows if r.role == "worker"]
@@ -90,19 +91,26 @@ def summary(rows: Sequence[Row]) -> str:
     private = sum(r.memory.private_bytes for r in counted)
     each = f", {megabytes(private / len(counted))} private each" if counted else ""
     names = f"{count(len(programs), 'program')} out of one image, " if programs else ""
-    found = [(leak.bytes_a_request, r.pid, leak) for r in rows if (leak := r.leak) is not None]
-    leaks = [f"worker {pid} {leak}: pasture explain {pid}" for _, pid, leak in sorted(found)[::-1]]
-    whole = f"{megabytes(total)} in all, {names}{count(len(workers), 'worker')}{each}"
-    locked = [
-        f"worker {r.pid} waits for a lock: pasture doctor --hung {r.pid}"
-        for r in workers
-        if r.is_locked and r.requests is not None
+    return f"{megabytes(total)} in all, {names}{count(len(workers), 'worker')}{each}"
+
+
+def dangers(rows: Sequence[Row], found: Limits) -> str:
+    """What endangers the server, one line each; hazards last."""
+    workers = [
+        trouble.Worker(r.pid, r.memory, r.shown, r.is_locked) for r in rows if r.role == "worker"
     ]
-    return "\n".join((whole, *locked[:_MAX_LINES], *leaks[:_MAX_LINES]))
+    lines = [
+        str(one)
+        for master in (r.memory for r in rows if r.is_master)
+        for one in trouble.troubles(master, workers, found.group, is_sealed=found.is_sealed)
+    ]
+    lines += (f"hazard: {hazard}" for hazard in found.hazards)
+    more = [f"and {len(lines) - _MAX_LINES} more, which pasture doctor names"]
+    return "\n".join(lines[:_MAX_LINES] + more * (len(lines) > _MAX_LINES))
 
 
 def limits(found: Limits) -> str:
-    """The figures that count for the limits that are set here, and hazards, one line each."""
+    """The figures that count for the limits that are set here, one line each."""
     lines = []
     if found.group is None:
         lines.append(
@@ -117,9 +125,6 @@ def limits(found: Limits) -> str:
         )
     if found.max_uss:
         lines.append(f"--max-uss {found.max_uss}: the private memory of each worker counts")
-    lines += [f"hazard: {hazard}" for hazard in found.hazards[:_MAX_LINES]]
-    if len(found.hazards) > _MAX_LINES:
-        lines.append(f"and {len(found.hazards) - _MAX_LINES} more, which pasture doctor names")
     return "\n".join(lines)
 
 
@@ -133,7 +138,8 @@ def plain(rows: Sequence[Row], found: Limits) -> str:
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     ]
-    return "\n".join((*text, summary(rows), limits(found))) + "\n"
+    below = filter(None, (summary(rows), dangers(rows, found), limits(found)))
+    return "\n".join((*text, *below)) + "\n"
 
 
 def as_document(master_pid: int | None, rows: Sequence[Row], found: Limits) -> dict[str, Any]:
@@ -155,7 +161,7 @@ def as_document(master_pid: int | None, rows: Sequence[Row], found: Limits) -> d
             "working_set_bytes": group.working_set_bytes,
         },
         "max_uss": found.max_uss or None,
-        "hazards": list(found.hazards),
+        "dangers": dangers(rows, found).splitlines(),
         "processes": [
             {
                 "pid": r.pid,

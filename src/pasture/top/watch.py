@@ -20,7 +20,6 @@ from pasture.proc.maps import Mapping
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
 from pasture.proc.tasks import is_locked
-from pasture.scoreboard.growth import Growth, growth_of
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_entries, roles_of
 from pasture.sealing.seen import read_seal
@@ -66,11 +65,6 @@ class Row:
         return self.shown.requests if self.shown else None
 
     @property
-    def leak(self) -> Growth | None:
-        """Its steady growth with its requests, where the server says how many there were."""
-        return growth_of(self.shown, self.memory.anonymous_bytes)
-
-    @property
     def generation(self) -> int | None:
         """Of the mold, where the server reforks."""
         return self.shown.generation if self.shown else None
@@ -114,6 +108,7 @@ class Limits:
     group: Usage | None = None  # its control group with the least room; None where none has a limit
     max_uss: str = ""  # limit of a worker's private memory, as its user gave it; "" for none
     hazards: tuple[str, ...] = ()  # what its seal found that does not survive a fork
+    is_sealed: bool = False
 
 
 class _Readings:
@@ -150,6 +145,7 @@ class Watch:
             read_usage(self.master_pid),
             printable(max_uss, _MAX_LIMIT_CHARACTERS),
             () if seal is None else tuple(map(str, seal.breaking)),
+            seal is not None and seal.sealed,
         )
 
     def look(self) -> tuple[Row, ...]:

@@ -1,6 +1,7 @@
 """Each check of `pasture doctor` on evidence made up for it."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +13,12 @@ from pasture.doctor.modules import Module, Wheel
 from pasture.doctor.notes import Notes
 from pasture.doctor.threads import Thread
 from pasture.interpreter import BUILD_HERE
+from pasture.proc.cgroup import Usage
 from pasture.proc.packages import owner_of
 from pasture.proc.smaps import InMemory, Memory
 from pasture.reasons import Hazard, Reason
-from pasture.scoreboard.growth import Growth
+from pasture.scoreboard.figures import Counts
+from pasture.scoreboard.layout import Entry
 from pasture.sealing.seen import LeftOut, SealSeen
 
 MB = 1_000_000
@@ -32,6 +35,7 @@ NOT_SEALED = replace(
     beside=frozenset({"ticker", "a name of more than 15"}),
     left_out=(LeftOut("immortalize", "in other words", Reason.THREAD_RUNS),),
 )
+LEAKS = Entry(1, counts=Counts(requests=64), says_requests=True, marks=(10 * MB, 12 * MB, 16 * MB))
 HEALTHY = Evidence(
     master_pid=1,
     command=("python", "gunicorn"),
@@ -72,7 +76,12 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
         ({"seal": NOT_SEALED}, "threads"),
         ({"seal": replace(SEALED, pending_imports=3)}, "lazy-imports"),
         ({"seal": replace(SEALED, unnamed=2)}, "hazards"),
-        ({"workers": (Worker(SHARED), Worker(SHARED, leak=Growth(3e4, 64)))}, "leak"),
+        (
+            {"workers": (Worker(SHARED), Worker(replace(SHARED, anonymous_bytes=9), entry=LEAKS))},
+            "leak",
+        ),
+        ({"usage": Usage(512 * MB, 500 * MB, 0, 0, Path("/"))}, "limit"),
+        ({"seal": SEALED, "workers": (Worker(replace(SHARED, shared_bytes=40 * MB)),)}, "sharing"),
         ({"notes": Notes(lazy=("json",))}, "lazy-imports"),
         ({"huge_pages": "[always] madvise never"}, "huge-pages"),
         ({"environ": {"PYTHONMALLOC": "malloc"}}, "allocator"),

@@ -8,7 +8,7 @@ from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.figures import Counts
 from pasture.scoreboard.layout import Entry
-from pasture.top.table import COLUMNS, as_document, limits, ordered, plain, summary
+from pasture.top.table import COLUMNS, as_document, dangers, limits, ordered, plain, summary
 from pasture.top.watch import Limits, Reading, Row, row
 
 MB = 1_000_000
@@ -23,6 +23,7 @@ def example(pid: int, private: int, *, is_master: bool = False, faults: float | 
 
 
 MASTER = example(10, 1 * MB, is_master=True)
+USED = Usage(512 * MB, 400 * MB, 90 * MB, 10 * MB, Path("/sys/fs/cgroup/web.service"))
 ROWS = (MASTER, example(11, 5 * MB, faults=3.0), example(12, 9 * MB, faults=1.0))
 
 
@@ -45,11 +46,20 @@ def test_the_summary_counts_workers_and_not_the_master_or_a_mold() -> None:
     assert summary((MASTER,)) == "26.0 MB in all, 0 workers"
 
 
-def test_a_worker_that_looks_as_if_it_leaks_has_a_line_below_the_summary() -> None:
+def test_what_endangers_the_server_is_below_the_summary_hazards_last() -> None:
     marks = (10 * MB, 12 * MB, 16 * MB)
     entry = Entry(12, counts=Counts(requests=64), says_requests=True, marks=marks)
-    _, line = summary((*ROWS, Row(12, False, memory(MB), None, None, entry))).splitlines()
-    assert line.startswith("worker 12 grows by 125.0 KB a request since request 16: looks like")
+    leaks = Row(12, False, memory(MB), None, None, entry)
+    locked = Row(11, False, memory(MB), None, None, entry, is_locked=True)
+    found = Limits(USED, hazards=("one", "two", "three"))
+    lines = dangers((MASTER, locked, leaks), found).splitlines()
+    assert lines[0] == "worker 11 waits for a lock: pasture doctor --hung 11"
+    assert lines[1].startswith(
+        "worker 11 (and 1 more) grows by 125.0 KB a request since request 16"
+    )
+    assert lines[2:] == ["hazard: one", "hazard: two", "and 1 more, which pasture doctor names"]
+    assert as_document(10, (MASTER, locked), found)["dangers"][0] == lines[0]
+    assert dangers(ROWS, Limits(USED)) == ""
 
 
 def test_figures_that_are_not_known_yet_leave_their_cells_empty() -> None:
@@ -69,9 +79,6 @@ def test_requests_and_generation_come_from_the_scoreboard() -> None:
 
 def test_a_server_that_does_not_count_requests_is_not_said_to_have_had_none() -> None:
     assert Row(11, False, memory(MB), None, None, Entry(11)).requests is None
-
-
-USED = Usage(512 * MB, 400 * MB, 90 * MB, 10 * MB, Path("/sys/fs/cgroup/web.service"))
 
 
 def test_the_figure_that_counts_is_named_for_each_limit_that_is_set() -> None:
