@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from matrix.environments import REPOSITORY
+from matrix.page import line, table
 from matrix.sites.catalog import MeasuredSite, load_measured
 from matrix.sites.environments import lock, make_environment, restore_data, variables
 from matrix.store import Store
@@ -103,7 +104,7 @@ def page(found: Iterable[tuple[MeasuredSite, Document | None]], before: str) -> 
             unless its columns are others.
     """
     lines = before.splitlines() if _HEADING in before else []
-    kept = {line.split("|")[1].strip(): line for line in lines if line[:1] == "|"}
+    kept = {each.split("|")[1].strip(): each for each in lines if each[:1] == "|"}
     shown = [(site, document) for site, document in found if document or site.name in kept]
     rows = [_row(site, document) if document else kept[site.name] for site, document in shown]
     return _PAGE.format(
@@ -139,7 +140,7 @@ def _row(site: MeasuredSite, document: Document) -> str:
         _ratio(document, "seal", "processor_s_per_request"),
         "yes" if document["answers_agree"] else "no",
     )
-    return f"| {' | '.join(cells)} |"
+    return line(cells)
 
 
 def _ratio(document: Document, policy: str, figure: str) -> str:
@@ -160,7 +161,7 @@ _HEADER = (
     *("largest", "freeze", "PSS, MB", "ratio", "processor", "same answers"),
 )
 
-_HEADING = f"| {' | '.join(_HEADER)} |"
+_HEADING = line(_HEADER)
 
 _PAGE = f"""\
 # Sites
@@ -174,8 +175,7 @@ some next to nothing, and the ratio of the largest is the one to look at.
 
 Medians of the seal's ratios: private memory {{private}}, processor time {{processor}}.
 
-{_HEADING}
-| {" | ".join("---" for _ in _HEADER)} |
+{table(_HEADER, ())}
 {{rows}}
 
 {{notes}}[matrix/sites](../../matrix/sites/README.md#what-sites-cost) has the versions, and what

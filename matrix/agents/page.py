@@ -10,6 +10,7 @@ from statistics import mean
 from matrix.agents.catalog import Agent
 from matrix.agents.runs import Delivery, Run
 from matrix.environments import REPOSITORY
+from matrix.page import table
 
 PAGE = REPOSITORY / "docs" / "results" / "agents.md"
 PROSE = ("<!-- agents -->\n", "<!-- end of the agents -->\n")
@@ -86,14 +87,14 @@ def prose(agents: Iterable[Agent]) -> str:
     head = ("agent", "starts before the fork", "after the fork", "pasture", "you")
     started = [agent for agent in agents if agent.place != "worker"]
     rows = [(a.title, a.before, a.after, a.pasture, a.advice or "nothing") for a in started]
-    return _table(head, rows)
+    return table(head, rows) + "\n"
 
 
 def figures(rows: Sequence[Row]) -> str:
     """A row an agent: a worker of each server, and what was lost."""
     head = ("agent", "threads", "gunicorn", "refork", "stock", "uvicorn", "did not arrive")
     groups = groupby(rows, key=lambda row: row.agent.title)
-    return _table(head, [_figures(list(same)) for _, same in groups])
+    return table(head, [_figures(list(same)) for _, same in groups]) + "\n"
 
 
 def minor_of(run: Run) -> str:
@@ -196,11 +197,6 @@ def _undelivered(row: Row) -> Iterator[str]:
         yield f"{lost} lost at the end, {lost_by_stock} without pasture"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
 def _cell(text: str) -> str:
     return " ".join(text.replace("|", "/").split())
 
@@ -212,8 +208,8 @@ def page(text: str, agents: Mapping[str, Agent], rows: Sequence[Row]) -> str:
     untried = [agent.title for agent in agents.values() if agent.name not in names]
     if untried:
         words += f"\nNot tried yet: {'; '.join(untried)}.\n"
-    for (begin, end), table in ((PROSE, words), (FIGURES, figures(rows))):
+    for (begin, end), part in ((PROSE, words), (FIGURES, figures(rows))):
         before, _, rest = text.partition(begin)
         _, _, after = rest.partition(end)
-        text = f"{before}{begin}\n{table}\n{end}{after}"
+        text = f"{before}{begin}\n{part}\n{end}{after}"
     return text

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from trials import REPOSITORY, Installation, Outcome
 
+from matrix.page import table
+
 PAGE = REPOSITORY / "docs" / "results" / "interpreters.md"
 BEGIN, END = "<!-- matrix -->\n", "<!-- end of the matrix -->\n"
 HEAD = (
@@ -115,11 +117,6 @@ def refusals(rows: Sequence[Row]) -> Iterator[str]:
                 yield f"- {about}: {words}"
 
 
-def table(rows: Sequence[Row]) -> str:
-    lines = [HEAD, ["---"] * len(HEAD), *(row.cells() for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
-
-
 def absences(rows: Sequence[Row]) -> Iterator[str]:
     """Builds that could not be had; those of one reason in one line."""
     names: dict[str, list[str]] = {}
@@ -138,7 +135,7 @@ def write_page(rows: Sequence[Row], untried: Sequence[str] = ()) -> None:
         untried: names of the others.
     """
     there = [row for row in rows if row.outcome.absent is None]
-    parts = [f"On {platform.machine()}:\n", table(there)]
+    parts = [f"On {platform.machine()}:\n", table(HEAD, (row.cells() for row in there)) + "\n"]
     for title, lines in (
         ("Not sealed:", list(refusals(there))),
         ("Not to be had when this was written:", list(absences(rows))),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from matrix.engines.engine import VARIANTS, Engine, Figures
 from matrix.engines.results import Result
+from matrix.page import line, table
 from matrix.spread import Spread, number, paired_ratio, spread_of
 
 HEAD = """# Engines: what each needs, as it is and sealed
@@ -53,7 +54,7 @@ def write_page(found: Sequence[tuple[Engine, Result | None]], before: str = "") 
             was measured elsewhere.
     """
     parts = [_part(engine, result, before) for engine, result in found]
-    rows = [_line(COLUMNS), _line("---" for _ in COLUMNS), *(row for row, _ in parts)]
+    rows = [table(COLUMNS, ()), *(row for row, _ in parts)]
     sections = "".join(section for _, section in parts)
     return HEAD + "\n".join(rows) + f"\n{sections}\n{OTHERS.read_text()}"
 
@@ -66,11 +67,7 @@ def _part(engine: Engine, result: Result | None, before: str) -> tuple[str, str]
         if row and _NOT_MEASURED not in row and begin in before:
             rest = before.partition(begin)[2]
             return row, begin + rest.partition("\n## ")[0]
-    return _line(_cells(engine, result)), _section(engine, result)
-
-
-def _line(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return line(_cells(engine, result)), _section(engine, result)
 
 
 def _cells(engine: Engine, result: Result | None) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from matrix.environments import REPOSITORY
 from matrix.identity.relations import Difference, Relations, accepted, differences, reason_for
+from matrix.page import table
 
 PAGE = REPOSITORY / "docs" / "results" / "identities.md"
 
@@ -32,14 +33,10 @@ Found = Mapping[str, Mapping[str, Relations | None]]
 def write_page(found: Found) -> None:
     """Write the page; a start that was not made says so."""
     modes = list(dict.fromkeys(mode for starts in found.values() for mode in starts))
-    table = [["engine", *modes], ["---"] * (1 + len(modes))]
-    table += [[name, *_counts(name, starts, modes)] for name, starts in found.items()]
-    reasons = [["reason", "taken", "things", "where"], ["---"] * 4, *_reasons(found)]
-    PAGE.write_text(_TEXT.format(counts=_lines(table), reasons=_lines(reasons)), encoding="utf-8")
-
-
-def _lines(table: list[list[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in table)
+    rows = ([name, *_counts(name, starts, modes)] for name, starts in found.items())
+    counts = table(["engine", *modes], rows)
+    reasons = table(["reason", "taken", "things", "where"], _reasons(found))
+    PAGE.write_text(_TEXT.format(counts=counts, reasons=reasons), encoding="utf-8")
 
 
 def _counts(name: str, starts: Mapping[str, Relations | None], modes: list[str]) -> Iterator[str]:

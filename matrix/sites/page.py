@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from matrix.page import table
 from matrix.sites.catalog import REPOSITORY, Site
 from matrix.sites.comparison import Plain, compare, reason
 from matrix.sites.kept import kept
@@ -30,9 +31,7 @@ status and the body of each answer, the rows, the errors in the log, the exit co
 
 def write_page(sites: Sequence[Site]) -> None:
     """Write the page; a row that was not run says so."""
-    head = [_HEAD, ["---"] * len(_HEAD)]
-    lines = [*head, *map(_row, sites)]
-    PAGE.write_text(_TEXT.format(table="\n".join(f"| {' | '.join(line)} |" for line in lines)))
+    PAGE.write_text(_TEXT.format(table=table(_HEAD, map(_row, sites))))
 
 
 def _row(site: Site) -> Sequence[str]:
