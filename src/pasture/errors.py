@@ -9,6 +9,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import ClassVar
 
 DOCS_URL = ""
@@ -22,6 +23,14 @@ ERROR, HINT = "error: ", "hint: "
 def see(page: str) -> str:
     """Words that name a page of the documentation, behind a sentence; "" where there is none."""
     return f" ({DOCS_URL}/docs/{page}.html)" if DOCS_URL else ""
+
+
+def guess(word: str, known: Iterable[str]) -> str:
+    """`did you mean X? `, with which a hint begins; "" where no known word is like it."""
+    import difflib  # few processes need it, and each that is sealed would have it
+
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {near[0]}? " if near else ""
 
 
 class PastureError(Exception):

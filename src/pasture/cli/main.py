@@ -13,6 +13,7 @@ import errno
 import importlib
 import keyword
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pasture.display.sections import OrderedGroup
-from pasture.errors import DOCS_URL, MissingExtra, PastureError, UsageError, see
+from pasture.errors import DOCS_URL, MissingExtra, PastureError, UsageError, guess, see
 from pasture.trust.untrusted_text import complain, printable_lines
 
 if TYPE_CHECKING:
@@ -209,12 +210,15 @@ def _as_ours(error: click.ClickException) -> UsageError:
     message = (
         f"there is no option {named}" if is_unknown else " ".join(error.format_message().split())
     )
-    near = next(iter(getattr(error, "possibilities", None) or ()), "")
+    kind = getattr(getattr(error, "param", None), "type", None)
+    choice = re.match("'([^']*)' is not", str(error)) if isinstance(kind, click.Choice) else None
+    meant = guess(choice[1], map(str, kind.choices)) if choice and kind else ""
+    meant += guess(named, getattr(error, "possibilities", None) or ())
     context = getattr(error, "ctx", None)  # the parser's errors have none
     of = context.command_path if context is not None else "the same command with"
     return UsageError(
         message[:1].lower() + message[1:].removesuffix("."),
-        hint=f"did you mean {near}?" if near else f"{of} --help says what it takes",
+        hint=meant.strip() or f"{of} --help says what it takes",
     )
 
 

@@ -4,7 +4,6 @@ Owns arguments only. The server replaces this process, so that neither the comma
 packages nor its frames are in the heap that is sealed.
 """
 
-import difflib
 import hashlib
 import importlib.util
 import os
@@ -18,7 +17,7 @@ from typing import Any
 import click
 
 from pasture.display.sections import SectionedCommand
-from pasture.errors import MissingExtra, UsageError
+from pasture.errors import MissingExtra, UsageError, guess
 from pasture.sealing.policy import DEFAULT_POLICY, find_policy
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
@@ -198,11 +197,9 @@ def _row_of(program: str) -> Row:
         raise UsageError(one_process.sentence(server), hint=one_process.INSTEAD[server])
     if row is None or not row.is_program:
         names = [one.name for one in ENGINES.values() if one.is_program]
-        known = ", ".join(names)
-        near = next(iter(difflib.get_close_matches(name, names, n=1)), "")
         raise UsageError(
             f"{program!r} is no server that pasture knows",
-            hint=f"{f'did you mean {near}? ' if near else ''}known are {known}; a Python program, "
+            hint=f"{guess(name, names)}known are {', '.join(names)}; a Python program, "
             f"which may start one of these by itself: pasture run -- {_as_python_starts(program)}",
         )
     is_there = row.on_path and shutil.which(row.name) is not None

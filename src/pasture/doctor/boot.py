@@ -9,10 +9,11 @@ from pathlib import Path
 
 from pasture.doctor.evidence import Evidence, gather
 from pasture.doctor.notes import parse_notes
-from pasture.errors import ProcessEnded, ServerFailed, UsageError
+from pasture.errors import ProcessEnded, ServerFailed, UsageError, guess
 from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
+from pasture.servers.engines import ENGINES
 from pasture.trust.private_files import temporary_folder
 
 WATCH = Path(__file__).with_name("watch")
@@ -53,7 +54,8 @@ def _start(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Gro
     try:
         return Group(command, log=log, env=environ)
     except ServerFailed as error:
-        raise UsageError(error.message, hint="give a pid, or a command after --") from None
+        meant = guess(command[0], (name for name, row in ENGINES.items() if row.is_program))
+        raise UsageError(error.message, hint=f"{meant}give a pid, or a command after --") from None
 
 
 def _wait_for_workers(server: Group, wait_s: float) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from pasture.errors import UnknownPolicy
+from pasture.errors import UnknownPolicy, guess
 from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 
 LoadingStep = Literal["gc-off", "gc-threshold-0"]
@@ -172,10 +172,7 @@ def find_policy(policy: str | Policy | None) -> Policy:
     name = DEFAULT_POLICY if policy is None else policy
     if name in POLICIES:
         return POLICIES[name]
-    import difflib  # only for a name that no policy has: it would be sealed in
-
-    near = difflib.get_close_matches(name, POLICIES, n=1)
-    guess = f"did you mean {near[0]}? " if near else ""
     raise UnknownPolicy(
-        f"no policy is called {name!r}", hint=f"{guess}known are {', '.join(POLICIES)}"
+        f"no policy is called {name!r}",
+        hint=f"{guess(name, POLICIES)}known are {', '.join(POLICIES)}",
     )

@@ -13,7 +13,7 @@ from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.pages import missing_packages, require_html
 from pasture.display.terminal import error_terminal, output_terminal
-from pasture.errors import ServerFailed, UsageError
+from pasture.errors import ServerFailed, UsageError, guess
 from pasture.launch.session import stop_on_signals
 from pasture.trust import private_files
 from pasture_lab.engine import Experiment, LabResult, Options, Store, run_lab
@@ -82,7 +82,8 @@ def _chosen(names: tuple[str, ...], everything: bool) -> list[Experiment]:
         raise UsageError("name experiments, or say --all", hint=f"there are {known}")
     for name in names:
         if name not in EXPERIMENTS:
-            raise UsageError(f"no experiment is called {name!r}", hint=f"there are {known}")
+            hint = f"{guess(name, EXPERIMENTS)}there are {known}"
+            raise UsageError(f"no experiment is called {name!r}", hint=hint)
     return [e for name, e in EXPERIMENTS.items() if everything or name in names]
 
 
