@@ -75,13 +75,14 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade)
 	@tools/lock $(ARGS)
 
-build: ## Wheels and sdists of pasture and its companions in dist/
+#: build, wheels | Wheels and sdists in dist/; wheels for manylinux and musllinux, x86-64 and aarch64
+build:
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); for package in . packages/*; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
 	done
 	@ls -l dist
 
-wheels: ## Wheels for manylinux_2_28 and musllinux, x86-64 and aarch64 (ARGS="3.13 image --target ...")
+wheels:
 	@tools/wheels $(ARGS)
 
 clean: ## Remove environments, builds and caches (unpacked interpreters stay)
@@ -121,7 +122,8 @@ typecheck: .venv/.stamp ## Strict mypy
 	@.venv/bin/mypy
 	@.venv/bin/mypy -p pypy.bench -p pypy.check
 
-pages: .venvs/3.14/.stamp ## Write docs/settings.md, docs/reference.md, and what is made from README.md
+#: pages, manual | docs/settings.md, docs/reference.md, parts of README.md; man pages and completion of shells
+pages: .venvs/3.14/.stamp
 	@$(PYTHON) tools/pages
 
 #: docs, docs-check | The documentation as a site in build/site, a broken link fails; looked at in a browser
@@ -130,7 +132,7 @@ docs:
 docs-check: docs .venvs/3.14/.stamp
 	@$(PYTHON) -m pytest -q tests/site
 
-manual: .venvs/3.14/.stamp ## Man pages and completion of shells, out of the commands, in build/manual
+manual: .venvs/3.14/.stamp
 	@$(PYTHON) tools/manual build/manual && ls build/manual build/manual/man1
 
 #: lint-packaging, -workflows | The conda recipe against pyproject.toml; .github/ and examples/ci
@@ -161,7 +163,7 @@ test-integration: .venv/.stamp ## Real servers
 test-commands: .venvs/3.14/.stamp ## Each command and option, mistyped, refused, interrupted; on an idle machine
 	@PASTURE_LONG=1 $(PYTHON) -m pytest -q tests/integration/test_command_tree.py tests/integration/test_interrupts.py $(ARGS)
 
-drill: .venvs/3.14/.stamp ## A leak, lost sharing, a hung worker and the like: the words of log, top, doctor, explain and alerts
+drill: .venvs/3.14/.stamp ## A leak, lost sharing, a hung worker: the words of log, top, doctor, explain and alerts
 	@mkdir -p var && rm -f var/drill.txt; DRILL=var/drill.txt $(PYTHON) -m pytest -q \
 	    tests/integration/test_drill.py $(ARGS); status=$$?; cat var/drill.txt; exit $$status
 
