@@ -230,6 +230,9 @@ test-engines: .venvs/3.14/.stamp ## Clusters and servers that are no requirement
 	@$(PYTHON) -m pytest -q matrix/engines/checks $(ARGS)
 test-gpu: ## Training loops, servers and images on one GPU (GPU_PYTHON=an environment that has torch)
 	@$(GPU_PYTHON) -m pytest -q -rs -c /dev/null --rootdir . -p no:cacheprovider benchmarks/gpu $(ARGS)
+test-libraries: .venvs/3.14/library-packages.stamp ## numpy, torch, polars, ... before a seal and after it, in its children: docs/libraries.md
+	@$(PYTHON) -m pytest -q -rs tests/libraries/each_library.py $(ARGS)
+
 test-image-recipes: $(patsubst %,.venvs/3.14/%-packages.stamp,image ray helper) ## Jupyter, Ray, pytest-xdist, a pool and helpers out of images
 	@$(PYTHON) -m pytest -q tests/image/test_image_examples.py tests/image/test_example_helpers.py $(ARGS)
 
