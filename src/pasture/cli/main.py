@@ -210,6 +210,7 @@ def _as_ours(error: click.ClickException) -> UsageError:
     message = (
         f"there is no option {named}" if is_unknown else " ".join(error.format_message().split())
     )
+    message = re.sub(r"for '\[(\w+)\]':", r"for \1:", message, count=1)  # it may be left out
     kind = getattr(getattr(error, "param", None), "type", None)
     choice = re.match("'([^']*)' is not", str(error)) if isinstance(kind, click.Choice) else None
     meant = guess(choice[1], map(str, kind.choices)) if choice and kind else ""

@@ -29,6 +29,7 @@ def write_atomically(path: Path, text: str) -> None:
     """
     if path == STANDARD_OUTPUT:
         sys.stdout.write(text)
+        sys.stdout.flush()
         return
     with _as_usage(path):
         private_files.write(path, text)
