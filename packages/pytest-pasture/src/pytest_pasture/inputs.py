@@ -1,8 +1,9 @@
 """What a collection looked at, to know later whether it would come out otherwise.
 
-Those are the modules that are imported, the files that were opened to be read, and the folders
-that were listed. Files that the collection itself wrote do not count, nor do caches. A file that
-was written after the process had started may have been read before that: it counts as changed.
+Those are the modules that are imported or were looked for, the files that were opened to be read,
+the folders that were listed, and conftests that were not there. Files that the collection itself
+wrote do not count, nor do caches. A file that was written after the process had started may have
+been read before that: it counts as changed.
 """
 
 # ruff: noqa: PTH100, PTH116 - thousands of paths are looked at before each run
@@ -27,7 +28,8 @@ from pytest_pasture.lookout import is_of_python
 _Stamp = tuple[int, int, int]
 
 _CACHES = ("/__pycache__/", "/.pytest_cache/", "/.hypothesis/", "/.coverage")
-_PROGRAMS = (".py", ".so", ".pth", ".dist-info", ".egg-info", ".egg-link")
+_MODULES = (".py", ".so")
+_PROGRAMS = (*_MODULES, ".pth", ".dist-info", ".egg-info", ".egg-link")
 _CLOCK_TICK_NS = 10_000_000
 
 
@@ -72,17 +74,31 @@ class Snapshot:
     Attributes:
         listed: folders that were listed by code of the tests, for which each name counts.
         suffixes: of names that count in other folders.
+        absent: paths of files that were not there.
+        imported: the last parts of the names of modules that were imported, or looked for in vain.
     """
 
     files: Mapping[str, _Stamp | None]
     folders: Mapping[str, Folder]
     listed: frozenset[str]
     suffixes: tuple[str, ...]
+    absent: frozenset[str] = frozenset()
+    imported: frozenset[str] = frozenset()
 
     def changes(self) -> Changes:
         """What is not so any more."""
-        files = tuple(path for path, stamp in self.files.items() if _stamp(path) != stamp)
-        return Changes(files, tuple(filter(self._differs, self.folders)))
+        files = [path for path, stamp in self.files.items() if _stamp(path) != stamp]
+        files += filter(os.path.exists, self.absent)
+        return Changes(tuple(files), tuple(filter(self._differs, self.folders)))
+
+    def new_module(self, path: str) -> str | None:
+        """An entry that a folder did not have and an import of the collection would find now."""
+        before, now = self.folders[path], Folder.of(path)
+        for name in sorted(now.names - before.names) if now is not None else ():
+            module = name.partition(".")[0].strip("/")
+            if name.endswith(("/", *_MODULES)) and module in self.imported:
+                return f"{path}/{name}"
+        return None
 
     def _differs(self, path: str) -> bool:
         before = self.folders[path]
@@ -107,6 +123,7 @@ class Inputs:
         self._read: set[str] = set()
         self._written: set[str] = set()
         self._listed: set[str] = set()
+        self._imported: set[str] = set()
         self._folders: dict[str, Folder] = {}
         self._audit = Audit(self._hear)
         self._is_looking = False  # what is opened and listed meanwhile is ours
@@ -118,7 +135,9 @@ class Inputs:
         self._audit.drop()
 
     def _hear(self, event: str, words: tuple[object, ...]) -> None:
-        if event in ("open", "os.listdir", "os.scandir") and words and not self._is_looking:
+        if event == "import":
+            self._imported.add(str(words[0]).rpartition(".")[2])
+        elif event in ("open", "os.listdir", "os.scandir") and words and not self._is_looking:
             self._is_looking = True
             try:
                 self._note(event, words[0], words[-1])
@@ -145,8 +164,10 @@ class Inputs:
         elif not path.endswith(".pyc"):
             self._read.add(path)
 
-    def snapshot(self, more: Iterable[Path], suffixes: Iterable[str]) -> Snapshot:
-        """Of everything so far, and these files."""
+    def snapshot(
+        self, more: Iterable[Path], suffixes: Iterable[str], conftests: Iterable[Path] = ()
+    ) -> Snapshot:
+        """Of everything so far, these files, and paths where conftests were looked for."""
         self.stop()
         files: dict[str, _Stamp | None] = {}
         for path in {*self._read, *_modules(), sys.executable, *map(str, more)} - self._written:
@@ -158,7 +179,12 @@ class Inputs:
                 if (folder := Folder.of(path)) is not None:
                     folders[path] = folder
         return Snapshot(
-            files, folders, frozenset(self._listed), tuple({*_PROGRAMS, *suffixes} - {""})
+            files,
+            folders,
+            frozenset(self._listed),
+            tuple({*_PROGRAMS, *suffixes} - {""}),
+            frozenset(str(path) for path in conftests if not path.exists()),
+            frozenset((*self._imported, *(name.rpartition(".")[2] for name in list(sys.modules)))),
         )
 
 

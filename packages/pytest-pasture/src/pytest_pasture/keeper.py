@@ -17,7 +17,7 @@ from pytest_pasture import exits, keep, loops
 from pytest_pasture.collection import Collection
 from pytest_pasture.control import Channel, Hello, Kept
 from pytest_pasture.inputs import Changes, Inputs
-from pytest_pasture.recollection import Collected, suffixes
+from pytest_pasture.recollection import Collected, conftests, suffixes
 from pytest_pasture.waiting import Waiting
 
 
@@ -46,7 +46,9 @@ class Keeper:
         self.collected = Collected(session)
         inipath = session.config.inipath
         more = [node.path for node in self.collected.items] + ([inipath] if inipath else [])
-        self.snapshot = self.inputs.snapshot(more, suffixes(self.collected.items))
+        self.snapshot = self.inputs.snapshot(
+            more, suffixes(self.collected.items), conftests(session.config)
+        )
 
     def serve(self, mold: Collection) -> bool:
         """Keep this process; returns in one process for each run: whether it is a later one.

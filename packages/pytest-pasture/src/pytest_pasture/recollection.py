@@ -55,6 +55,8 @@ class Collected:
             return f"{len(changes.files)} files have changed"
         own = {str(node.path) for node in self.items if not isinstance(node, DoctestModule)}
         for path in changes.files:
+            if path in snapshot.absent:
+                return f"{_short(path)} is new"
             if path not in own:
                 return f"{_short(path)} has changed"
             if (other := self._named_in(Path(path), snapshot)) is not None:
@@ -63,9 +65,8 @@ class Collected:
             folder = Path(path)
             if folder not in self.folders or path in snapshot.listed:
                 return f"{_short(path)} has other files"
-            conftest = folder / "conftest.py"
-            if conftest.exists() and str(conftest) not in snapshot.files:
-                return f"{_short(str(conftest))} is new"
+            if (module := snapshot.new_module(path)) is not None:
+                return f"{_short(module)} is new"
         if changes and any("::" in word for word in self.session.config.args):
             return "files have changed, and tests of a file are named"
         return None
@@ -131,6 +132,13 @@ class Collected:
     @pytest.hookimpl(tryfirst=True)
     def pytest_pycollect_makemodule(self, module_path: Path) -> pytest.Module | None:
         return self.modules.get(module_path)
+
+
+def conftests(config: pytest.Config) -> list[Path]:
+    """Where conftests were looked for, found or not."""
+    manager = config.pluginmanager
+    folders = {one for folder in manager._dirpath2confmods for one in (folder, *folder.parents)}
+    return [folder / "conftest.py" for folder in folders if manager._is_in_confcutdir(folder)]
 
 
 def suffixes(nodes: Iterable[pytest.File]) -> set[str]:

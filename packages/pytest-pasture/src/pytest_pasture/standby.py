@@ -26,6 +26,7 @@ from pasture.proc.parent import end_with_parent
 from pytest_pasture import cards, exits, keep, streams
 from pytest_pasture.control import Channel, Ended, Hello, Kept, Signal
 from pytest_pasture.inputs import Inputs
+from pytest_pasture.recollection import conftests
 from pytest_pasture.waiting import Run, Waiting
 
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -127,7 +128,8 @@ class Standby:
     def _wait(self, inputs: Inputs, limit_s: float) -> Run | None:
         """Serve runs; returns in their processes, and with None at the end."""
         inipath = self.config.inipath
-        snapshot = inputs.snapshot([inipath] if inipath else [], ())
+        ini = [inipath] if inipath else []
+        snapshot = inputs.snapshot(ini, (), conftests(self.config))
 
         def against(hello: Hello) -> str | None:
             inputs.started_ns = time.time_ns()  # of the controller that may be forked now

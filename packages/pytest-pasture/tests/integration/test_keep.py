@@ -131,6 +131,24 @@ def test_everything_else_that_changed_is_a_reason_to_collect_anew(project: Any) 
     assert project.anew()[1].endswith("data has changed")
 
 
+@pytest.mark.parametrize("words", [(), ("tests/test_one.py",)])
+def test_what_was_looked_for_in_vain_is_looked_for_again(suite: Any, words: tuple[str]) -> None:
+    (suite.folder / "tests").mkdir()
+    suite.write(
+        "tests/test_one.py",
+        "try: import helper\nexcept ImportError: helper = None\ndef test_a(): assert not helper\n",
+    )
+    suite.write("conftest.py", "")
+    assert suite.anew(*words)[0].counts == {"passed": 1}
+    suite.kept(*words)
+    suite.write("tests/helper.py", "")
+    run, reason = suite.anew(*words)
+    assert run.counts == {"failure": 1} and reason.endswith("tests/helper.py is new")
+    suite.write("tests/conftest.py", "def pytest_itemcollected(): raise ValueError\n")
+    run = suite.run("--keep", *words)
+    assert run.code == 3 and "ValueError" in run.output
+
+
 def test_an_interrupt_ends_the_run_and_not_what_is_kept(project: Any) -> None:
     project.write("test_two.py", "")
     project.write(

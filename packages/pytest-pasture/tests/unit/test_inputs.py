@@ -96,5 +96,25 @@ def test_in_other_folders_only_what_could_be_collected_or_imported_counts(folder
     assert of(folder, snapshot.changes()) == ([], [])
 
 
+def test_paths_of_conftests_and_names_of_modules_count_where_there_was_nothing(
+    folder: Path,
+) -> None:
+    def look() -> None:
+        with pytest.raises(ImportError):
+            __import__("never_there_at_all")
+
+    seen = Inputs()
+    seen.start()
+    list((folder / "listed").iterdir())
+    look()
+    snapshot = seen.snapshot((), (), [folder / "conftest.py", folder / "read"])
+    (folder / "conftest.py").touch()
+    (folder / "listed" / "other.py").touch()
+    assert of(folder, snapshot.changes()) == (["conftest.py"], ["listed"])
+    assert snapshot.new_module(f"{folder}/listed") is None
+    (folder / "listed" / "never_there_at_all.py").touch()
+    assert snapshot.new_module(f"{folder}/listed") == f"{folder}/listed/never_there_at_all.py"
+
+
 def test_modules_that_are_imported_count_however_they_came(folder: Path) -> None:
     assert pytest.__file__ in seen_by(lambda: None).files
