@@ -227,7 +227,11 @@ def test_images_that_were_not_used_for_longest_are_removed(
         os.utime(path, (1000 + number, 1000 + number))
         path.with_name(f"{path.name}.lock").touch()
         os.utime(path.with_name(f"{path.name}.lock"), (1, 1))
+    running, gone = (tmp_path / f".a.img.{pid}-0a1b.part" for pid in (os.getpid(), 1 << 30))
+    running.touch()
+    gone.touch()
     auto.prune(tmp_path)
+    assert [*tmp_path.glob(".*.part")] == [running]
     assert sorted(path.name for path in tmp_path.glob("*.img")) == ["a2.img", "a3.img", "a4.img"]
     assert len([*tmp_path.glob("*.lock")]) == 3
     (tmp_path / "large.img").write_bytes(b"x" * 200_000)

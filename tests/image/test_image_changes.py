@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import mmap
 import os
+import shutil
+import subprocess
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from images import Images
+from images import BIN, Images
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -136,6 +138,153 @@ def test_a_program_gets_the_code_that_is_there(
     own_images.built("--preload", "changing")
     assert own_images.why("-c", PROGRAM) == ""
     assert own_images.run("-c", PROGRAM).out == b"2\n"
+
+
+def write(path: Path, text: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+LOOKS: dict[str, tuple[str, Callable[[Path], object], str]] = {
+    "an entry point": (
+        "from importlib.metadata import entry_points\nVALUE = len(entry_points(group='looks'))",
+        lambda here: write(here / "lib/new-1.dist-info/entry_points.txt", "[looks]\na = json\n"),
+        "lib",
+    ),
+    "a listing": ("VALUE = sorted(os.listdir(HERE))", lambda here: write(here / "b.conf"), ""),
+    "a search for plug-ins": (
+        "import pkgutil, plugins\nVALUE = [m.name for m in pkgutil.iter_modules(plugins.__path__)]",
+        lambda here: write(here / "lib/plugins/new.py"),
+        "lib/plugins",
+    ),
+    "a module that was not there": (
+        "try: from plugins import fast as VALUE\nexcept ImportError: VALUE = None",
+        lambda here: write(here / "lib/plugins/fast.py"),
+        "lib/plugins",
+    ),
+    "a file that was not there": (
+        "VALUE = [os.path.exists(f'{HERE}/{name}') for name in ('a.conf', 'a/b/new.conf')]",
+        lambda here: write(here / "a/b/new.conf"),
+        "a/b/new.conf",
+    ),
+    "a conftest above": (
+        "VALUE = [p.name for p in Path(HERE, 'x').parents if (p / 'conftest.py').is_file()]",
+        lambda here: write(here / "conftest.py"),
+        "conftest.py",
+    ),
+    "a file read in C": (
+        "import ctypes\nC = ctypes.CDLL(None)\nC.fopen.restype = ctypes.c_void_p\n"
+        "C.fgetc.argtypes = C.fclose.argtypes = [ctypes.c_void_p]\n"
+        "FILE = C.fopen(f'{HERE}/a.conf'.encode(), b'r')\n"
+        "VALUE = C.fgetc(FILE), C.fclose(FILE)",
+        lambda here: write(here / "a.conf", "other"),
+        "a.conf",
+    ),
+    "a file read by a child": (
+        "import subprocess\nVALUE = subprocess.check_output(['cat', f'{HERE}/a.conf'], env={})",
+        lambda here: write(here / "a.conf", "other"),
+        "a.conf",
+    ),
+    "a configuration of OpenSSL": (
+        "import ssl\nVALUE = ssl.create_default_context().minimum_version.name",
+        lambda here: write(here / "openssl.cnf", OPENSSL.format("TLSv1.3")),
+        "openssl.cnf",
+    ),
+    "a link to a release of the same size and time": (
+        "VALUE = open(f'{HERE}/current/a.conf').read()",
+        lambda here: flip(here / "current", here / "releases/2"),
+        "current",
+    ),
+    "where a link leads": (
+        "VALUE = os.readlink(f'{HERE}/current')",
+        lambda here: flip(here / "current", here / "releases/2"),
+        "current",
+    ),
+    "the size of a file": (
+        "VALUE = os.stat(f'{HERE}/a.conf').st_size",
+        lambda here: write(here / "a.conf", "larger"),
+        "a.conf",
+    ),
+}
+OPENSSL = "openssl_conf=a\n[a]\nssl_conf=b\n[b]\nsystem_default=c\n[c]\nMinProtocol={}\n"
+LOOK = "import looks; print(looks.VALUE)"
+
+
+def a_folder_to_look_at(images: Images) -> Path:
+    here = images.folder / "here"
+    for value in (1, 2):
+        write(here / f"releases/{value}/a.conf", str(value))
+        os.utime(here / f"releases/{value}/a.conf", (0, 0))
+    flip(here / "current", here / "releases/1")
+    for name, text in {
+        "a.conf": "found", "openssl.cnf": OPENSSL.format("TLSv1.2"), "lib/plugins/__init__.py": "",
+    }.items():  # fmt: skip
+        write(here / name, text)
+    images.environ |= {"PYTHONPATH": f"{here}/lib", "OPENSSL_CONF": f"{here}/openssl.cnf"}
+    return here
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_a_load_has_looked_at_is_looked_at_again(own_images: Images, name: str) -> None:
+    text, change, said = LOOKS[name]
+    here = a_folder_to_look_at(own_images)
+    text = f"import os\nfrom pathlib import Path\nHERE = {str(here)!r}\n{text}\n"
+    write(here / "lib/looks.py", text)
+    own_images.built("--preload", "looks")
+    before = own_images.python("-c", LOOK)
+    assert own_images.why("-c", LOOK) == ""
+    assert before.status == 0 and own_images.run("-c", LOOK) == before
+    for unrelated in ("lib/app.log", "releases/other", "lib/plugins/__pycache__/x"):
+        write(here / unrelated)
+    assert own_images.why("-c", LOOK) == ""
+    change(here)
+    after = own_images.python("-c", LOOK)
+    why = own_images.why("-c", LOOK)
+    assert why.endswith(f"a file has changed since the image was made: {here / said}")
+    assert before != after == own_images.run("-c", LOOK)
+
+
+IN_NAMESPACES = {
+    "/etc/localtime": (
+        "import time\nVALUE = time.strftime('%Z %z', time.localtime(0))",
+        'mount --bind "$1" /etc/localtime',
+    ),
+    "/proc/sys/kernel/hostname": (
+        "VALUE = open('/proc/sys/kernel/hostname').read()",
+        "echo another > /proc/sys/kernel/hostname",
+    ),
+}
+
+
+@pytest.mark.parametrize("path", IN_NAMESPACES)
+def test_what_the_machine_says_is_looked_at_again(own_images: Images, path: str) -> None:
+    zone = Path("/usr/share/zoneinfo/Asia/Tokyo")
+    unshare = ["unshare", "--mount", "--uts"]
+    if not (shutil.which("unshare") and zone.exists()) or subprocess.call([*unshare, "true"]):
+        pytest.skip("needs the right to make namespaces")
+    text, change = IN_NAMESPACES[path]
+    own_images.module("looks", text)
+    own_images.built("--preload", "looks")
+    assert own_images.why("-c", LOOK) == ""
+    words = ("-c", f'{change} && shift && exec "$@"', "sh", str(zone))
+    found = {}
+    for program in ("python", "pasture-python"):
+        given = (*unshare[1:], "sh", *words, str(BIN / program), "-c", LOOK)
+        found[program] = own_images.run(
+            *given, program=Path("/usr/bin/unshare"), environ={"PASTURE_IMAGE_VERBOSE": "1"}
+        )
+    assert b"a file has changed since the image was made" in found["pasture-python"].err
+    assert found["pasture-python"].out == found["python"].out != own_images.run("-c", LOOK).out
+
+
+def test_what_is_looked_for_by_a_relative_path_is_the_programs(own_images: Images) -> None:
+    own_images.module("looks", "import os\nVALUE = os.path.exists('settings.toml')\n")
+    own_images.built("--preload", "looks")
+    assert own_images.why("-c", LOOK, cwd=own_images.folder) == ""
+    write(own_images.folder / "settings.toml")
+    assert own_images.why("-c", LOOK, cwd="/") == ""
+    assert own_images.why("-c", LOOK, cwd=own_images.folder).endswith(": settings.toml")
+    assert own_images.run("-c", LOOK, cwd=own_images.folder).out == b"True\n"
 
 
 def test_what_modules_do_not_depend_on_may_change_beside_them(

@@ -200,6 +200,15 @@ def test_a_stub_without_an_interpreter_beside_it_says_so(images: Images, tmp_pat
     assert images.run("-c", "pass", program=alone).status == 127
 
 
+def test_without_proc_the_interpreter_runs(images: Images) -> None:
+    script = 'mount -t tmpfs none /proc && exec "$0" -c "print(1)"'
+    words = ("--mount", "sh", "-c", script, str(STUB))
+    ended = images.run(*words, program=Path("/usr/bin/unshare"))
+    if b"unshare" in ended.err:
+        pytest.skip("needs the right to make namespaces")
+    assert (ended.status, ended.out) == (0, b"1\n"), ended.err
+
+
 CHANGES = """
 import ctypes, os, random, resource as r, signal
 os.umask(0o077), os.chdir("/tmp"), os.nice(2)

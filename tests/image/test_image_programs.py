@@ -138,6 +138,11 @@ def test_streams_that_are_closed_are_none(images: Images) -> None:
         path = str(BIN / program)
         ended = images.run("-c", script, path, program=Path("/bin/sh"))
         assert ended.err == b"(None, None)", program
+        # Nothing can be said then.
+        said = {"PASTURE_IMAGE_VERBOSE": "1"}
+        ended = images.run("-c", "echo begins; exec \"$0\" -c 'print(1)' 2>&-", path,
+                           program=Path("/bin/sh"), environ=said)  # fmt: skip
+        assert (ended.status, ended.out) == (0, b"begins\n1\n"), program
 
 
 def test_a_handler_for_interrupts_that_a_shell_ignores_is_not_installed(images: Images) -> None:

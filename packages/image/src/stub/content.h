@@ -12,4 +12,10 @@ bool content_is(const manifest *m, const manifest_source *source, int file);
 /* The checksum of all of a file. False if it cannot be read. */
 bool content_sum(int file, uint64_t *sum);
 
+/* The same of what a file of the kernel's says, which has no size: of its first page. */
+bool content_sum_of_answer(const char *path, uint64_t *sum);
+
+/* A checksum of the names in a folder, in whatever order; the interpreter's cache does not count. */
+bool content_sum_of_names(const char *folder, uint64_t *sum);
+
 #endif

@@ -1,12 +1,14 @@
 /* A file is the same with the same size and time of change, as a .pyc takes its source. Layers of
  * containers keep whole seconds, so a time without a fraction is compared by its seconds.
  *
- * A folder that has changed is looked through: what counts in it are modules of names that the image
- * has looked for. The mirror of pasture_image/build/search.py. */
+ * In a folder that has another time counts what the load has looked for there: modules of certain
+ * names (the mirror of pasture_image/build/search.py), paths at which there was nothing, and all
+ * names where something has listed it. */
 #define _GNU_SOURCE
 #include "made_of.h"
 
 #include "beside.h"
+#include "content.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,10 +33,8 @@ static bool
 is_dated(const manifest *m, const manifest_dated *dated)
 {
     struct stat s;
-    if (stat(manifest_at(m, dated->path), &s) < 0) {
-        return dated->bytes == MANIFEST_MISSING && (errno == ENOENT || errno == ENOTDIR);
-    }
-    return (uint64_t)s.st_size == dated->bytes && is_time(&s, dated->mtime_ns);
+    return stat(manifest_at(m, dated->path), &s) == 0 && (uint64_t)s.st_size == dated->bytes
+           && is_time(&s, dated->mtime_ns);
 }
 
 /* ---- folders in which modules are looked for ---- */
@@ -50,13 +50,26 @@ is_listed(const char *texts, const char *name, size_t length, const char *end)
     return false;
 }
 
+/* Whether one of the names is `*END`, and the entry ends so. */
+static bool
+has_end(const char *names, const char *entry, size_t length)
+{
+    for (; *names == '*'; names += strlen(names) + 1) { /* sorted: they are the first */
+        size_t bytes = strlen(names + 1);
+        if (length > bytes && strcmp(entry + length - bytes, names + 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Whether an entry counts; `end` is then what its name has behind it in the table. */
 static bool
 counts(int folder, const char *names, const char *entry, const char **end)
 {
     size_t length = strlen(entry), module = strcspn(entry, ".");
     *end = "";
-    if (length > 4 && strcmp(entry + length - 4, ".pth") == 0 && is_listed(names, "*.pth", 5, "")) {
+    if (has_end(names, entry, length)) {
         return true;
     }
     if (entry[module]) {
@@ -90,35 +103,77 @@ has_the_same(const manifest *m, const manifest_searched *searched, int folder)
     return same && left == 0;
 }
 
-static bool
-is_searched(const manifest *m, const manifest_searched *searched)
+/* NULL, or what in a folder is not as it was. */
+static const char *
+folder_differs(const manifest *m, const manifest_searched *searched)
 {
-    const char *path = manifest_at(m, searched->path);
+    const char *path = manifest_at(m, searched->path), *names = manifest_at(m, searched->names);
     struct stat s;
-    if (stat(path, &s) < 0) {
-        return searched->mtime_ns == 0;
+    uint64_t sum;
+    if (stat(path, &s) < 0) { /* then there is nothing below it, either */
+        return *names || searched->is_listed || !*(const char *)manifest_at(m, searched->missing)
+                   ? path
+                   : NULL;
     }
-    if (searched->mtime_ns && is_time(&s, searched->mtime_ns)) {
-        return true;
+    if (is_time(&s, searched->mtime_ns)) {
+        return NULL;
+    }
+    for (const char *at = manifest_at(m, searched->missing); *at; at += strlen(at) + 1) {
+        if (stat(at, &s) == 0) {
+            return at;
+        }
+    }
+    if (searched->is_listed && (!content_sum_of_names(path, &sum) || sum != searched->sum)) {
+        return path;
+    }
+    if (!*names) {
+        return NULL;
     }
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return folder >= 0 && has_the_same(m, searched, folder);
+    return folder >= 0 && has_the_same(m, searched, folder) ? NULL : path;
 }
 
-const char *
-made_of_differs(const manifest *m)
+static bool
+leads_there(const manifest *m, const manifest_link *link)
+{
+    char target[PATH_MAX];
+    const char *wanted = manifest_at(m, link->target);
+    ssize_t length = readlink(manifest_at(m, link->path), target, sizeof target);
+    return length >= 0 && (size_t)length == strlen(wanted)
+           && memcmp(target, wanted, (size_t)length) == 0;
+}
+
+static const char *
+files_differ(const manifest *m)
 {
     const manifest_dated *dated = manifest_at(m, m->dated_at);
+    const manifest_link *link = manifest_at(m, m->links_at);
+    for (uint64_t i = 0; i < m->links; i++) {
+        if (!leads_there(m, &link[i])) {
+            return manifest_at(m, link[i].path);
+        }
+    }
     for (uint64_t i = 0; i < m->dated; i++) {
         if (!is_dated(m, &dated[i])) {
             return manifest_at(m, dated[i].path);
         }
     }
-    const manifest_searched *searched = manifest_at(m, m->searched_at);
-    for (uint64_t i = 0; i < m->searched; i++) {
-        if (!is_searched(m, &searched[i])) {
-            return manifest_at(m, searched[i].path);
-        }
-    }
     return NULL;
+}
+
+const char *
+made_of_differs(const manifest *m)
+{
+    const manifest_searched *searched = manifest_at(m, m->searched_at);
+    const manifest_answer *answer = manifest_at(m, m->answers_at);
+    const char *why = files_differ(m);
+    uint64_t sum;
+    for (uint64_t i = 0; i < m->searched && why == NULL; i++) {
+        why = folder_differs(m, &searched[i]);
+    }
+    for (uint64_t i = 0; i < m->answers && why == NULL; i++) {
+        const char *path = manifest_at(m, answer[i].path);
+        why = content_sum_of_answer(path, &sum) && sum == answer[i].sum ? NULL : path;
+    }
+    return why;
 }

@@ -16,6 +16,7 @@
 #include "manifest.h"
 #include "missed.h"
 #include "options.h"
+#include "record.h"
 #include "restore.h"
 #include "rules.h"
 
@@ -208,8 +209,8 @@ static const char *
 own_image(void)
 {
     static char path[PATH_MAX + sizeof OWN_IMAGE_END];
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
-    if (length <= 0 || length >= PATH_MAX) {
+    size_t length = interpreter_own_path(path);
+    if (length == 0) {
         return NULL;
     }
     strcpy(path + length, OWN_IMAGE_END);
@@ -275,6 +276,11 @@ main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--pasture-facts") == 0) {
         return show_facts(argc - 2, argv + 2);
+    }
+    if (argc > 3 && strcmp(argv[1], "--pasture-record") == 0) {
+        fprintf(stderr, "pasture-python: what modules look at cannot be recorded: %s\n",
+                record_run(atoi(argv[2]), argv + 3));
+        return 126;
     }
     const char *python = interpreter_find();
     if (python == NULL) {

@@ -252,7 +252,9 @@ is_made_of(const checked *c)
     const manifest *m = c->m;
     if (!is_table(c, m->facts_at, m->facts, sizeof(manifest_fact))
         || !is_table(c, m->dated_at, m->dated, sizeof(manifest_dated))
-        || !is_table(c, m->searched_at, m->searched, sizeof(manifest_searched))) {
+        || !is_table(c, m->searched_at, m->searched, sizeof(manifest_searched))
+        || !is_table(c, m->links_at, m->links, sizeof(manifest_link))
+        || !is_table(c, m->answers_at, m->answers, sizeof(manifest_answer))) {
         return false;
     }
     const manifest_dated *dated = manifest_at(m, m->dated_at);
@@ -264,7 +266,19 @@ is_made_of(const checked *c)
     const manifest_searched *searched = manifest_at(m, m->searched_at);
     for (uint64_t i = 0; i < m->searched; i++) {
         if (!is_text(c, searched[i].path) || !are_texts(c, searched[i].names, NULL)
-            || !are_texts(c, searched[i].found, NULL)) {
+            || !are_texts(c, searched[i].found, NULL) || !are_texts(c, searched[i].missing, NULL)) {
+            return false;
+        }
+    }
+    const manifest_link *link = manifest_at(m, m->links_at);
+    for (uint64_t i = 0; i < m->links; i++) {
+        if (!is_text(c, link[i].path) || !is_text(c, link[i].target)) {
+            return false;
+        }
+    }
+    const manifest_answer *answer = manifest_at(m, m->answers_at);
+    for (uint64_t i = 0; i < m->answers; i++) {
+        if (!is_text(c, answer[i].path)) {
             return false;
         }
     }

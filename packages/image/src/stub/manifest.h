@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x3754464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x3854464D475A5350)
 #define MANIFEST_KERNELS 6
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
@@ -55,20 +55,28 @@ typedef struct {
     uint64_t value;
 } manifest_fact;
 
-#define MANIFEST_MISSING UINT64_MAX
-
 typedef struct {
     uint64_t path;
-    uint64_t bytes; /* MANIFEST_MISSING: there must be nothing */
+    uint64_t bytes;
     uint64_t mtime_ns;
 } manifest_dated;
 
 typedef struct {
-    uint64_t path; /* of a folder in which modules are looked for */
+    uint64_t path; /* of a folder; the rest is compared where it has another time */
     uint64_t mtime_ns;
-    uint64_t names; /* texts: what counts in it; `name/` where a folder of that name is enough */
-    uint64_t found; /* texts: entries that count; `name/` for a folder */
+    uint64_t names;          /* texts: what counts in it, as in pasture_image/build/search.py */
+    uint64_t found;          /* texts: entries that count; `name/` for a folder */
+    uint64_t missing;        /* texts: paths at which there must be nothing */
+    uint64_t is_listed, sum; /* content_sum_of_names */
 } manifest_searched;
+
+typedef struct {
+    uint64_t path, target; /* of a link: where it leads */
+} manifest_link;
+
+typedef struct {
+    uint64_t path, sum; /* of what the kernel answers: content_sum_of_answer */
+} manifest_answer;
 
 typedef struct {
     uint64_t magic;
@@ -93,6 +101,8 @@ typedef struct {
     uint64_t facts, facts_at;
     uint64_t dated, dated_at;
     uint64_t searched, searched_at;
+    uint64_t links, links_at;
+    uint64_t answers, answers_at;
 } manifest;
 
 /* Map a manifest, which is a part of a file that is long enough; NULL, and a reason in `why`, if it

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posix
 import signal
-import site
 import stat
 import sys
 from collections.abc import Collection
@@ -15,7 +14,7 @@ from typing import NoReturn
 
 from pasture.errors import ImageFailed, PastureError
 from pasture.fork_safety.open_files import peer
-from pasture_image.build import beside, processors, sources
+from pasture_image.build import beside, lookups, processors
 from pasture_image.build.frozen import Frozen
 from pasture_image.build.made_of import made_of
 from pasture_image.build.manifest import (
@@ -31,7 +30,6 @@ from pasture_image.inside.loading import Stopping
 from pasture_image.inside.notes import Note
 from pasture_image.inside.order import Built, send
 from pasture_image.inside.start_variables import beginnings
-from pasture_image.inside.times import FileTimes, file_times
 
 _NAME = "pasture-image"
 _DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
@@ -54,17 +52,28 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         frozen = Frozen(pid, address)
         opened = _open_files(frozen)
         needed = variables.needed(environ, loaded)
-        walkers, names = variables.walkers(), beside.names(loaded, observing.sought, at_start)
+        imports = stopping.imports
+        found = lookups.found(lookups.read(stopping.record), imports.listed_before)
+        if found.is_confined:
+            raise ImageFailed(
+                "a preloaded module changes what a copy of its process has not: new privileges",
+                hint="do not preload it, or have it do that when a program runs",
+            )
+        now = imports.search_again(_START_MODULES)
+        found.changed.update(f"{folder}/{name}" for (folder, name), where in now.items()
+                             if imports.sought.get((folder, name), where) != where)  # fmt: skip
+        sought = {**imports.sought, **now}
+        if found.reads_environment:
+            variables.note_walker(lookups.ENVIRONMENT)
+        walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
         begin = (*beginnings(loaded), *begins)
         needs = Needs(order.python, order.options, needed, begin, contains, bool(walkers), names)
         pages = memory.create(_NAME)
         image = Copy(frozen, pages).take()
         mapped = [source for source in image.sources if source != OWN]
-        files = (*sources.files(mapped), *start_files(), *stopping.read)
-        folders = sources.folders({*observing.sought, *_START_MODULES})
         paths = [one.path for one in opened if not is_appended(one.flags)]
-        kept = made_of(order, mapped, files, folders, paths, loaded)
+        kept = made_of(order, mapped, found, sought, paths, loaded)
         text = write_manifest(
             *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
             *(opened, os.fstat(pages).st_size, kept),
@@ -72,11 +81,11 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         frozen.close()
         built = Built(
             seal=report,
-            files=files,
-            folders=folders,
+            files=kept.files,
+            changed=tuple(sorted(found.changed)),
             modules=loaded,
             variables=needed,
-            notes=_notes(walkers),
+            notes=_notes(walkers, found),
             numpy=processors.numpy_chosen(),
             bytes=image.written_bytes,
             sizes=image.sizes,
@@ -162,11 +171,14 @@ def _shown(kept: MadeOf) -> dict[str, str]:
     }
 
 
-def _notes(walkers: tuple[str, ...]) -> tuple[Note, ...]:
+def _notes(walkers: tuple[str, ...], found: lookups.Found) -> tuple[Note, ...]:
     started = [name for name in _START_MODULES if _reads_variables(sys.modules.get(name))]
     return (
         *(Note("variables", walker) for walker in walkers),
         *(Note("startup", name) for name in started),
+        *(Note("file", path) for path in sorted(found.rewritten)),
+        *(Note("relative", path) for path in sorted(found.relative)),
+        *(Note("kernel", path) for path in sorted(found.asked)),
         *observing.notes(),
     )
 
@@ -177,14 +189,3 @@ def _reads_variables(module: ModuleType | None) -> bool:
     except (OSError, ValueError):
         return False
     return b"environ" in text or b"getenv" in text
-
-
-def start_files() -> list[FileTimes]:
-    """What the interpreter reads at its start, or looks for: also what is not there."""
-    beside = Path(sys.executable).parent
-    paths = [str(beside / "pyvenv.cfg"), str(beside.parent / "pyvenv.cfg"), *filter(None, sys.path)]
-    if site.ENABLE_USER_SITE:
-        paths.append(site.getusersitepackages())
-    settings, missing = paths[:2], map(observing.first_missing, paths[2:])
-    found = (*settings, *(path for path in missing if not os.path.lexists(path)))
-    return [file_times(path) for path in found]

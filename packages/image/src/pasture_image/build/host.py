@@ -5,15 +5,16 @@ The program that compares is the program that records, so that both always mean 
 
 from __future__ import annotations
 
-import subprocess
+import os
+import posix
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from pasture.errors import ImageFailed
+from pasture_image.inside import memory
 
 OPTION = "--pasture-facts"
-_TIMEOUT_S = 120.0
 
 
 class Fact(NamedTuple):
@@ -55,19 +56,20 @@ def sums(stub: Path, paths: Iterable[str]) -> dict[str, int]:
 
 
 def _answer(stub: Path, paths: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Without `subprocess`: what it calls may be replaced in a builder, as gevent does."""
+    number = memory.create("pasture-facts")
     try:
-        done = subprocess.run(
-            [stub, OPTION, *paths],
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=True,
-            text=True,
-            errors="surrogateescape",
-            env={},
-        )
-        return [(r, v, n) for r, v, n in (line.split(" ", 2) for line in done.stdout.splitlines())]
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        words = (str(stub), OPTION, *paths)
+        out = ((os.POSIX_SPAWN_DUP2, number, 1),)
+        _, status = posix.waitpid(posix.posix_spawn(stub, words, {}, file_actions=out), 0)
+        if status:
+            raise ValueError(f"it ended with status {os.waitstatus_to_exitcode(status)}")
+        lines = os.fsdecode(memory.read(number)).split("\n")[:-1]
+        return [(rule, value, name) for rule, value, name in (line.split(" ", 2) for line in lines)]
+    except (OSError, ValueError) as error:
         raise ImageFailed(
             f"{stub} does not say what this machine is: {error}",
             hint="install pasture[image] again: it is of another version",
         ) from None
+    finally:
+        posix.close(number)

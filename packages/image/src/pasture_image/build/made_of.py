@@ -1,30 +1,40 @@
 """What an image was made of, as it is compared at each start: src/stub/made_of.c.
 
 It is used in other containers and after a reboot, where devices and inodes are others. So libraries
-are known by their content, Python files by size and time as a `.pyc` knows its source, and folders
-by the modules in them.
+are known by their content, files by size and time as a `.pyc` knows its source, folders by time:
+what counts in them is looked at only where that differs.
 """
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import posix
+import sys
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from pasture_image.build import host, processors
+from pasture_image.build import host, processors, search
 from pasture_image.build.build_id import BuildId, build_id
-from pasture_image.build.manifest import MadeOf, Searched
+from pasture_image.build.lookups import Found
+from pasture_image.build.manifest import Folder, MadeOf, content_sum
 from pasture_image.build.process import stub_of
-from pasture_image.build.search import SearchFolder
 from pasture_image.inside.order import Order
-from pasture_image.inside.times import MISSING, FileTimes, file_times, times_of
+from pasture_image.inside.recording import Sought
+from pasture_image.inside.times import MISSING, file_times, times_of
+
+_HERE = "."
+_MAX = (1 << 64) - 1
+_PAGE_BYTES = 4096
+_START_FILES = ("*.pth", "*.start") if sys.version_info >= (3, 15) else ("*.pth",)
+"""In the place of names: what the interpreter reads in folders of its search path at its start."""
 
 
 def made_of(
     order: Order,
     mapped: Iterable[str],
-    files: Sequence[FileTimes],
-    folders: Mapping[str, Sequence[str]],
+    found: Found,
+    sought: Sought,
     open_files: Iterable[str],
     modules: Iterable[str],
 ) -> MadeOf:
@@ -33,38 +43,106 @@ def made_of(
     Args:
         order: what the image is to be.
         mapped: paths of files that are mapped.
-        files: that were read.
-        folders: names of modules by the folder where they are looked for.
+        found: what the load has looked at; what has changed by now is noted there.
+        sought: what modules were looked for.
         open_files: paths of files that the image has open to read.
         modules: names of those that it has loaded.
 
     Raises:
         ImageFailed, OSError: a file cannot be read.
     """
-    libraries = _libraries(stub_of(order.python), mapped)
+    stub = stub_of(order.python)
+    libraries = _libraries(stub, mapped)
     facts = processors.rules(order.cpu, order.facts, modules)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     if not order.is_checked:
         return MadeOf(facts, libraries, tuple(opened))
-    searched = [SearchFolder(path, names) for path, names in folders.items()]
-    beside = (path for folder in searched for path in (*folder.path_files(), *folder.inits()))
-    every = {path: (path, *times) for path, *times in (*files, *opened, *map(file_times, beside))}
+    answers = _answers(found)
+    folders = _folders(found, _names(sought))
+    now = {path: file_times(path) for path in found.files.keys() & found.changed}
+    files = {**found.files, **now, **{file[0]: file for file in opened}}
     return MadeOf(
         facts,
         libraries,
-        tuple(sorted(every.values())),  # type: ignore[arg-type]
-        tuple(sorted((_searched(folder) for folder in searched), key=lambda one: one.path)),
+        tuple(file for _, file in sorted(files.items()) if file[1:] != tuple(MISSING)),
+        folders,
+        dict(sorted(found.links.items())),
+        answers,
     )
 
 
-def _searched(folder: SearchFolder) -> Searched:
-    times = times_of(folder.path)
-    return Searched(
-        folder.path,
-        times[0] if times != MISSING else 0,
-        tuple(sorted(folder.names)),
-        tuple(sorted(folder.found())),
+def _names(sought: Sought) -> dict[str, set[str]]:
+    """What counts in folders in which modules were looked for, as `search.entries` takes it."""
+    names: dict[str, set[str]] = {}
+    for (folder, name), where in sought.items():
+        is_open = where == "/" and not name.startswith("*")
+        names.setdefault(folder, set()).add(f"{name}/" if is_open else name)
+    for folder in sys.path:
+        names.setdefault(folder, set()).update(_START_FILES)
+    return {folder: counted for folder, counted in names.items() if folder[:1] == "/"}
+
+
+def _folders(found: Found, names: Mapping[str, set[str]]) -> tuple[Folder, ...]:
+    """All that are compared; a time is read before it is looked what is there."""
+    paths = {*names, *found.missing, *found.listed, *_not_implied(found, names)}
+    times = {path: times_of(path)[0] for path in sorted(paths) if times_of(path) != MISSING}
+    times |= {_HERE: 0} if _HERE in paths else {}  # another one for each program
+    sums = {path: _sum_of_names(path) for path in found.listed}
+    for path, before in found.listed.items():
+        if sums.get(path) != before:
+            written = any(os.path.dirname(one) == path for one in found.written)  # noqa: PTH120
+            (found.rewritten if written else found.changed).add(path)
+    missing = {path: {one for one in absent if times_of(one) == MISSING}
+               for path, absent in found.missing.items()}  # fmt: skip
+    found.changed.update(*(found.missing[path] - absent for path, absent in missing.items()))
+    return tuple(
+        Folder(
+            path,
+            mtime_ns,
+            tuple(sorted(names.get(path, ()))),
+            tuple(sorted(search.entries(path, names[path]))) if path in names else (),
+            tuple(sorted(missing.get(path, ()))),
+            sums.get(path) if path not in found.rewritten else None,
+        )
+        for path, mtime_ns in times.items()
     )
+
+
+def _not_implied(found: Found, names: Collection[str]) -> set[str]:
+    """Folders that were there and have nothing below that is compared."""
+    implied = set[str]()
+    for path in (*found.files, *found.folders, *found.missing, *found.listed, *names):
+        while (path := os.path.dirname(path)) not in implied and path:  # noqa: PTH120
+            implied.add(path)
+    return found.folders - implied
+
+
+def _sum_of_names(folder: str) -> int | None:
+    """As src/stub/content.c, content_sum_of_names."""
+    try:
+        names = [os.fsencode(name) for name in posix.listdir(folder) if name != "__pycache__"]
+    except OSError:
+        return None
+    return sum(map(content_sum, names)) & _MAX
+
+
+def _answers(found: Found) -> dict[str, int]:
+    """What the kernel says twice in the same way; as src/stub/content.c, content_sum_of_answer."""
+    first, second = ({path: _first_page(path) for path in sorted(found.answers)} for _ in range(2))
+    found.asked |= {path for path, text in first.items() if text != second[path] or text is None}
+    return {path: content_sum(text) for path, text in first.items()
+            if text is not None and path not in found.asked}  # fmt: skip
+
+
+def _first_page(path: str) -> bytes | None:
+    try:
+        number = os.open(path, os.O_RDONLY)
+        try:
+            return os.read(number, _PAGE_BYTES)
+        finally:
+            posix.close(number)
+    except OSError:
+        return None
 
 
 def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, BuildId | int]:

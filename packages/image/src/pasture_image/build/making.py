@@ -10,7 +10,6 @@ import os
 import platform
 import select
 import subprocess
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
@@ -24,7 +23,6 @@ from pasture_image.build import host, image_file, leaks, processors
 from pasture_image.build.document import Document, Fact, Remark
 from pasture_image.build.orphans import end_orphans
 from pasture_image.build.process import Build, stub_of
-from pasture_image.build.search import changed_since
 from pasture_image.inside.memory import read
 from pasture_image.inside.order import Built, Order, Secret
 from pasture_image.inside.start_variables import NAMES, always_read, is_uncounted
@@ -95,9 +93,8 @@ def _settled(order: Order) -> tuple[Built, int, int]:
     """Build until no file changes meanwhile; one that loading itself writes changes each time."""
     changed: set[str] = set()
     for _ in range(_MAX_BUILDS):
-        began_ns = time.time_ns()
         built, manifest, pages = _made(order)
-        before, changed = changed, changed_since(began_ns, built.files, built.folders)
+        before, changed = changed, {*built.changed}
         if changed <= before:
             return built, manifest, pages
         os.close(manifest)

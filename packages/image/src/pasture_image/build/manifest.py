@@ -20,16 +20,15 @@ from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 from pasture_image.inside.times import FileTimes
 
-MAGIC = 0x3754464D475A5350
-"""`PSZGMFT7`: the last digit is the version of the layout."""
+MAGIC = 0x3854464D475A5350
+"""`PSZGMFT8`: the last digit is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
-HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 3 + 4 + 6
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 3 + 4 + 10
 _CHECKSUM_AT = 16
 _IMAGE, _BUILD_ID, _SUM = range(3)
 _SOURCE = ("kind", "bytes", "path", "id_at", "id_offset", "id_bytes", "sum")
-_MISSING = (1 << 64) - 1
 
 
 def is_appended(flags: int) -> bool:
@@ -93,19 +92,23 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
-    """A folder in which modules are looked for.
+class Folder:
+    """A folder of which more counts than that it is there; or a file, in which nothing lies.
 
     Attributes:
-        mtime_ns: when it was changed; 0 if it is not there.
-        names: what counts in it, as `sources.folders` says.
-        found: entries that count; `name/` for a folder.
+        mtime_ns: when it was changed. The rest is compared where that differs.
+        names: of modules that were looked for, as `search.entries` takes them.
+        found: entries that count of these.
+        missing: paths below it at which there must be nothing.
+        listed: a sum of all names in it (src/stub/content.c); None if they do not count.
     """
 
     path: str
     mtime_ns: int
-    names: tuple[str, ...]
-    found: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    found: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    listed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +119,16 @@ class MadeOf:
         facts: of the machine: rule and value.
         libraries: the build-id of each file that is mapped, or its checksum, by path.
         files: with their times.
+        links: where each leads.
+        answers: of the kernel: a checksum by path.
     """
 
     facts: tuple[tuple[int, int], ...] = ()
     libraries: Mapping[str, BuildId | int] = field(default_factory=dict)
     files: tuple[FileTimes, ...] = ()
-    folders: tuple[Searched, ...] = ()
+    folders: tuple[Folder, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, int] = field(default_factory=dict)
 
 
 class _Tables:
@@ -169,9 +176,7 @@ def write_manifest(
     options = tables.add(_texts(needs.options))
     folder_rows, name_rows = _names(needs.names, tables)
     folders, names = tables.add(folder_rows), tables.add(name_rows)
-    facts_rows, dated_rows, searched_rows = _made_of(made_of, tables)
-    of_host, dated = tables.add(facts_rows), tables.add(dated_rows)
-    searched = tables.add(searched_rows)
+    of_files = [(len(rows), tables.add(b"".join(rows))) for rows in _made_of(made_of, tables)]
     stack = image.stack
     kernels = [number for m in image.kernels for number in (m.start, m.length)]
     if len(kernels) > 2 * _MAX_KERNELS:
@@ -190,8 +195,7 @@ def write_manifest(
         *(len(auxiliary_vector), auxiliary),
         *(rules, python, options),
         *(len(folder_rows) // 8, folders, len(needs.names), names),
-        *(len(facts_rows) // 16, of_host, len(dated_rows) // 24, dated),
-        *(len(searched_rows) // 32, searched),
+        *(number for table in of_files for number in table),
     )
     struct.pack_into(f"<{HEAD_FIELDS}Q", tables.data, 0, *head)
     tables.add(b"")
@@ -204,7 +208,17 @@ def checksum(data: bytes | bytearray) -> int:
     """As src/stub/manifest.c, manifest_checksum; the length is a multiple of 8."""
     words = list(struct.unpack(f"<{len(data) // 8}Q", data))
     words[_CHECKSUM_AT // 8] = 0
-    found = len(data)
+    return _sum(len(data), words)
+
+
+def content_sum(data: bytes) -> int:
+    """As src/stub/manifest.c, manifest_sum: a checksum of any bytes, all of them."""
+    padded = data + bytes(-len(data) % 8)
+    return _sum(len(data), struct.unpack(f"<{len(padded) // 8}Q", padded))
+
+
+def _sum(length: int, words: Iterable[int]) -> int:
+    found = length
     for word in words:
         found = (found ^ word) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
         found ^= found >> 32
@@ -255,25 +269,24 @@ def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
     return bytes(rows)
 
 
-def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[bytes, bytes, bytes]:
-    """Rows of facts, of files and of folders."""
-    dated = (
-        (tables.text(path), size if inode else _MISSING, max(changed, 0))
-        for path, changed, size, inode, _ in made_of.files
-    )
-    searched = (
+def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[list[bytes], ...]:
+    """Rows of facts, of files, of folders, of links and of answers."""
+    text = tables.text
+    dated = ((text(path), size, max(changed, 0)) for path, changed, size, *_ in made_of.files)
+    folders = (
         (
-            tables.text(f.path),
-            max(f.mtime_ns, 0),
-            tables.add(_texts(f.names)),
-            tables.add(_texts(f.found)),
+            *(text(f.path), max(f.mtime_ns, 0)),
+            *(tables.add(_texts(texts)) for texts in (f.names, f.found, f.missing)),
+            *(f.listed is not None, f.listed or 0),
         )
         for f in made_of.folders
     )
     return (
-        b"".join(struct.pack("<2Q", *fact) for fact in made_of.facts),
-        b"".join(struct.pack("<3Q", *row) for row in dated),
-        b"".join(struct.pack("<4Q", *row) for row in searched),
+        [struct.pack("<2Q", *fact) for fact in made_of.facts],
+        [struct.pack("<3Q", *row) for row in dated],
+        [struct.pack("<7Q", *row) for row in folders],
+        [struct.pack("<2Q", text(path), text(to)) for path, to in made_of.links.items()],
+        [struct.pack("<2Q", text(path), known) for path, known in made_of.answers.items()],
     )
 
 

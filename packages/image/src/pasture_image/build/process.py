@@ -1,7 +1,8 @@
 """The process that makes an image: started, listened to, and ended.
 
-It has descriptors of a socket and of standard error alone. Of the image's environment it has what
-matters to every start, and asks for the rest (`variables`).
+It runs under a recorder (src/stub/record.c), and has descriptors of a socket and of standard error
+alone. Of the image's environment it has what matters to every start, and asks for the rest
+(`variables`).
 """
 
 from __future__ import annotations
@@ -54,12 +55,16 @@ class Build:
             ImageFailed: it cannot be started.
         """
         self.channel, theirs = socket.socketpair()
-        command = [order.python, *order.options, "-c", _PROGRAM, str(theirs.fileno())]
+        self._record = memory_file.create("pasture-record")
+        command = [
+            *(str(stub_of(order.python)), "--pasture-record", str(self._record)),
+            *(order.python, *order.options, "-c", _PROGRAM, str(theirs.fileno())),
+        ]
         try:
             self.process = subprocess.Popen(
                 command,
                 env={**_environ(order), **processors.variables(order.cpu, order.environ)},
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), self._record],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
                 stderr=sys.stderr.fileno(),
@@ -68,16 +73,18 @@ class Build:
             )
         except (OSError, ValueError) as error:
             self.channel.close()
+            os.close(self._record)
             raise ImageFailed(f"{order.python} cannot be started: {error}") from None
         finally:
             theirs.close()
         self._send(order)
+        os.close(self._record)
 
     def _send(self, order: Order) -> None:
         environ = memory_file.create("pasture-environment")
         try:
             environment.write(order.environ, environ)
-            send(self.channel, order.for_builder, [environ])
+            send(self.channel, order.for_builder, [environ, self._record])
         except OSError:  # it has ended, or there is no descriptor left
             with suppress(OSError):
                 self.channel.shutdown(socket.SHUT_WR)  # it then ends, and `receive` says so

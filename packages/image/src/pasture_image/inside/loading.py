@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from pasture_image.inside.order import Built, Order
     from pasture_image.inside.process_state import State
-    from pasture_image.inside.times import FileTimes
+    from pasture_image.inside.recording import Imports
     from pasture_image.inside.trial import Outcome
 
 _HIGH_DESCRIPTOR = 900
@@ -44,7 +44,8 @@ class Stopping(NamedTuple):
         channel: to the process that has ordered the image.
         reader: of a pipe on which it says that it stops.
         environ: descriptor of the environment that the image is made in (`environment`).
-        read: files that modules have read while they were loaded.
+        record: descriptor of the record of what the load has looked at (`recording`).
+        imports: what it has looked for.
     """
 
     channel: socket.socket
@@ -52,7 +53,8 @@ class Stopping(NamedTuple):
     pid: int
     reader: int
     environ: int
-    read: tuple[FileTimes, ...]
+    record: int
+    imports: Imports
 
 
 def main() -> Stopping | None:
@@ -65,8 +67,10 @@ def main() -> Stopping | None:
     """
     import socket
 
-    from pasture_image.inside import locales, streams
+    from pasture_image.inside import locales, recording, streams
 
+    imports = recording.Imports()
+    imports.start()
     streams.remember()
     locales.remember()
     channel = socket.socket(fileno=int(sys.argv[1]))
@@ -77,14 +81,16 @@ def main() -> Stopping | None:
     # As pasture.trust.unix_sockets, without its modules, which would come into the image.
     maker = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     end_with_parent(int.from_bytes(maker[:4], sys.byteorder))
-    order, environ = receive(channel)
-    _forget_own_start()
-    close = [channel.fileno()]
+    order, environ, record = receive(channel)
+    with recording.own():
+        _forget_own_start()
+    close = [channel.fileno(), record]
     try:
-        data = _load(order, environ, close)
+        _load(order, environ, close)
     except ImageFailed as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
         return None
+    imports.stop()
     streams.flush()
     problem = _choose_code(order, environ, close)
     if problem is not None:
@@ -98,9 +104,9 @@ def main() -> Stopping | None:
     pid = os.fork()
     if pid == 0:
         _put_null(unused)
-        _wait_for_copy([channel.detach(), reader, environ], writer, order.python, parent)
+        _wait_for_copy([channel.detach(), reader, environ, record], writer, order.python, parent)
     posix.close(writer)
-    return Stopping(channel, order, pid, reader, environ, data)
+    return Stopping(channel, order, pid, reader, environ, record, imports)
 
 
 def _forget_own_start() -> None:
@@ -111,8 +117,8 @@ def _forget_own_start() -> None:
     os.environ.pop("LD_BIND_NOW", None)
 
 
-def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]:
-    """Import modules, and record what they look at. Returns the data that they have read.
+def _load(order: Order, environ: int, close: list[int]) -> None:
+    """Import modules, and record what they look at.
 
     Those that a rehearsal imports are found out before, by a process that nothing is recorded of.
 
@@ -121,7 +127,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     """
     from pasture.fork_safety import generators
     from pasture.interpreter import native
-    from pasture_image.inside import observing, process_state, program
+    from pasture_image.inside import observing, process_state, program, recording
     from pasture_image.inside.trial import Trial
     from pasture_image.inside.variables import VariablesRead
 
@@ -129,14 +135,16 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
     if order.rehearses_imports:
         from pasture_image.inside import rehearsal
 
-        rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
+        with recording.own():
+            rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
     taken = _take_low_descriptors()
-    trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
-    before, began_s = process_state.read(), monotonic()
+    with recording.own():
+        trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
+        before, began_s = process_state.read(), monotonic()
     try:
         with (
             VariablesRead(environ) as variables,
-            observing.Observed(variables.read_all) as observed,
+            observing.Observed(variables.read_all),
             generators.observed(),
         ):
             _load_modules(order, rehearsed)
@@ -147,6 +155,7 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
                 native().forget_code_runs()  # what the warm-up runs is what programs will run
                 with variables.put_back():
                     warm(application, order.warm)
+        recording.mark(recording.OWN)
         program.end_loading()
     except BaseException:
         trial.end()
@@ -156,7 +165,6 @@ def _load(order: Order, environ: int, close: list[int]) -> tuple[FileTimes, ...]
         os.environ.pop(name, None)
     for number in taken:
         posix.close(number)
-    return observed.files()
 
 
 def _load_modules(order: Order, rehearsed: Iterable[str]) -> None:

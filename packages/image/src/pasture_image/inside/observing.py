@@ -1,9 +1,9 @@
-"""What modules look at while they are loaded, beside variables of the environment.
+"""What modules ask their process for while they are loaded, beside variables of the environment.
 
-A program finds what they have seen then, not what it would see itself. Files that were read are
-compared at each start. What the process was (its directory, its number) and random bytes cannot be
-compared: a `Note` names the module. Owns finding that out, by an audit hook
-and by functions that stand in for those of `os`; afterwards neither is left in the process.
+A program finds what they have seen then, not what it would see itself. What the process was (its
+directory, its number) and random bytes cannot be compared: a `Note` names the module. Owns finding
+that out, by an audit hook and by functions that stand in for those of `os`; afterwards neither is
+left in the process. Files are recorded by the kernel (`recording`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.observing import Audit, asker_besides
-from pasture.proc import OF_THE_KERNEL
 from pasture_image.inside.notes import Note
-from pasture_image.inside.times import FileTimes, times_of
 
 _ON_THE_WAY = frozenset((
     *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),
@@ -58,7 +56,7 @@ _OF_LOCALE = (
 asked_locale = False
 """Whether modules have asked for the locale."""
 
-_NO_HOOK = "files that modules read cannot be noticed: another audit hook refuses one more"
+_NO_HOOK = "what modules ask for cannot be noticed: another audit hook refuses one more"
 _NO_HOOK_HINT = "add that hook in programs, not in a start file or a preloaded module"
 
 occasion = ""
@@ -69,9 +67,6 @@ connected: dict[int, str] = {}
 
 used_sqlite = False
 """Whether modules have opened a database."""
-
-sought: set[str] = set()
-"""Top-level names that were imported, found or not."""
 
 _notes: set[Note] = set()
 
@@ -92,15 +87,11 @@ class Observed:
         """
         self._inherit = inherit
         self._audit = Audit(self._hear)
-        self._read: dict[str, list[int]] = {}
-        self._written: set[str] = set()
         self._stand_ins = [
             (getattr(posix, name), self._stand_in(name, code))
             for name, code in _FUNCTIONS.items() if hasattr(posix, name)
         ]  # fmt: skip
         self._events: dict[str, Callable[..., object]] = {
-            "open": self._file_opened,
-            "import": self._imported,
             "subprocess.Popen": self._program_started,
             "os.system": self._environment_inherited,
             "os.fork": self._environment_inherited,
@@ -118,26 +109,13 @@ class Observed:
     def __enter__(self) -> Observed:
         self._add_hook()
         for plain, stand_in in self._stand_ins:
-            _replace(plain, stand_in)
+            replace(plain, stand_in)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._audit.drop()
         for plain, stand_in in self._stand_ins:
-            _replace(stand_in, plain)
-
-    def files(self) -> tuple[FileTimes, ...]:
-        """Data that was read, as it was then; what was not there: its first folder that is not.
-
-        A file that changed meanwhile is left out, with a note: the image would be old at once.
-        """
-        found: dict[str, FileTimes] = {}
-        for path, times in self._read.items():
-            if path in self._written or times_of(path) != times:
-                _notes.add(Note("file", path))
-            else:
-                found.setdefault(path, (path, *times))  # type: ignore[arg-type]
-        return tuple(found.values())
+            replace(stand_in, plain)
 
     def _add_hook(self) -> None:
         try:
@@ -153,23 +131,6 @@ class Observed:
         work = self._events.get(event)
         if work is not None:
             work(*args)
-
-    def _file_opened(self, path: object, _mode: object, flags: int) -> None:
-        asker = asker_besides(_ON_THE_WAY)
-        if not isinstance(path, (str, bytes, os.PathLike)) or asker.startswith(_NOTHING_LEFT):
-            return
-        name = os.fsdecode(path)
-        if not name.startswith("/"):
-            _notes.add(Note("relative", asker))
-            name = f"/{name}"
-        if flags & os.O_ACCMODE != os.O_RDONLY or flags & (os.O_CREAT | os.O_TRUNC):
-            self._written.add(name)
-        elif not name.startswith(OF_THE_KERNEL) and name not in self._read:
-            self._read[first_missing(name)] = times_of(first_missing(name))
-
-    @staticmethod
-    def _imported(name: str, *_: object) -> None:
-        sought.add(name.partition(".")[0])
 
     def _program_started(self, _path: object, _argv: object, _folder: object, env: object) -> None:
         if env is None:
@@ -221,17 +182,10 @@ class Observed:
         return stand_in
 
 
-def _replace(one: object, other: object) -> None:
-    """In all modules, since many hold functions of others under a name of their own."""
+def replace(one: object, other: object) -> None:
+    """Put one function in the place of another in all modules: many hold those of others."""
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", None)
         for name, value in list(names.items()) if isinstance(names, dict) else ():
             if value is one:
                 names[name] = other  # type: ignore[index]
-
-
-def first_missing(path: str) -> str:
-    """The path, or the highest folder above it that is not there."""
-    while not os.path.lexists(os.path.dirname(path)):  # noqa: PTH120
-        path = os.path.dirname(path)  # noqa: PTH120
-    return path

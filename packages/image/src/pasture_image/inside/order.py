@@ -91,8 +91,8 @@ class Built:
         problem: why nothing was; "" if it was.
         hint: what to do about it.
         seal: the seal's report, one line.
-        files: that lie in its memory, or that modules in it came from.
-        folders: names of modules by the folder where they are looked for.
+        files: that the load has looked at.
+        changed: paths of what changed meanwhile.
         modules: names of what is loaded.
         variables: which variables have to have which values; None: must not be set.
         notes: what programs get as it was when modules were loaded.
@@ -106,7 +106,7 @@ class Built:
     hint: str = ""
     seal: str = ""
     files: tuple[FileTimes, ...] = ()
-    folders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     variables: dict[str, str | None] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
@@ -126,11 +126,11 @@ def send(channel: socket.socket, message: Order | Built, descriptors: list[int])
         os.close(number)
 
 
-def receive(channel: socket.socket) -> tuple[Order, int]:
-    """The order, and the descriptor of the environment (`environment`)."""
-    fields, [environ] = _receive(channel)
+def receive(channel: socket.socket) -> tuple[Order, int, int]:
+    """The order; descriptors of the environment (`environment`) and of the record (`recording`)."""
+    fields, [environ, record] = _receive(channel)
     order: Order = decoded(Order, fields)
-    return order, environ
+    return order, environ, record
 
 
 def receive_built(channel: socket.socket) -> tuple[Built, list[int]]:
@@ -177,9 +177,8 @@ def _descriptors(beside: list[tuple[int, int, bytes]]) -> list[int]:
 def _built(fields: Any) -> Built:
     """The fields, each of its type."""
     found: Built = decoded(Built, fields)
-    for path in (*found.folders, *(file[0] for file in found.files)):
-        if b"\0" in os.fsencode(path):
-            raise ValueError("a path without end")
+    if any("\0" in file[0] for file in found.files):
+        raise ValueError("a path without end")
     if any(note.code not in SENTENCES for note in found.notes):
         raise ValueError("no such note")
     return found

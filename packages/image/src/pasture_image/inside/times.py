@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 FileTimes = tuple[str, int, int, int, int]
 """Path of a file, when it was changed, its size, its inode, its device."""
@@ -25,26 +24,3 @@ def file_times(path: str) -> FileTimes:
     """The times of a file, with its path."""
     changed, size, inode, device = times_of(path)
     return path, changed, size, inode, device
-
-
-def changed_ns(path: str) -> int:
-    """When a file or what is known of it was changed, by the clock of its file system."""
-    try:
-        return Path(path).stat().st_ctime_ns
-    except (OSError, ValueError):
-        return 0
-
-
-def standing(path: str) -> str:
-    """The archive that a path leads into; the path itself where it leads into none."""
-    at = path
-    while at not in ("", "/"):
-        try:
-            Path(at).stat()
-        except NotADirectoryError:
-            at = os.path.split(at)[0]
-        except (OSError, ValueError):
-            return path
-        else:
-            return at
-    return path

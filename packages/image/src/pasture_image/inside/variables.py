@@ -64,6 +64,11 @@ def walkers() -> tuple[str, ...]:
     return tuple(sorted(_walkers))
 
 
+def note_walker(name: str) -> None:
+    """Note what has read all variables."""
+    _walkers.add(name)
+
+
 def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]], asked: Iterable[str]) -> None:
     """Take over what a second load has shown.
 

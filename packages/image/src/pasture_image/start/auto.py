@@ -206,7 +206,7 @@ def prune(folder: Path) -> None:
         size += status.st_blocks * 512
         if number and (number >= MAX_IMAGES or size > MAX_BYTES):
             path.unlink(missing_ok=True)
-    for path in _left(folder):
+    for path in (*_left(folder), *_unfinished(folder)):
         with contextlib.suppress(OSError):
             path.unlink()
 
@@ -218,6 +218,14 @@ def _left(folder: Path) -> Iterable[Path]:
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < before and not path.with_suffix("").exists():
                     yield path
+
+
+def _unfinished(folder: Path) -> Iterable[Path]:
+    """What processes that are gone were writing (`private_files.replacing`)."""
+    for path in folder.glob(".*.part"):
+        pid = path.name.rpartition("-")[0].rpartition(".")[2]
+        if pid.isdecimal() and not Path(f"/proc/{pid}").exists():
+            yield path
 
 
 if __name__ == "__main__":

@@ -1,0 +1,293 @@
+"""What a load has looked at, out of the kernel's record: in the builder, once it is copied.
+
+src/stub/record.c writes it, and `inside.recording` its marks. Owns what of it counts, and how: a
+file by its time and size as it was then; a name that was not there by the deepest folder above it,
+whose time changes before the name can come; a listing by the names in it; a link by where it leads.
+What the load itself has written does not count.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from errno import ENOENT, ENOTDIR
+from typing import NamedTuple
+
+from pasture.proc import OF_THE_KERNEL
+from pasture_image.inside.recording import COUNTED, LISTED, LISTS, MARK, OWN, STARTED
+from pasture_image.inside.times import FileTimes, times_of
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_NOT_THERE = (ENOENT, ENOTDIR)
+_MAX_LINKS = 40
+_PART_BYTES = 1 << 20
+_CACHE = "/__pycache__/"
+_RELATIVE = "/./"
+_ANSWERS = "/proc/sys/"
+"""What the kernel says there is the same for all processes, and compared."""
+_MAPS = ("/maps", "/smaps")
+"""Of memory, which is the image's."""
+ENVIRONMENT = "/proc/self/environ"
+
+
+class Lookup(NamedTuple):
+    """One call, and what was there right before it; all 0 behind `error` if nothing was."""
+
+    thread: int
+    call: str
+    flags: int
+    error: int
+    mode: int
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+    names: int
+    path: str
+
+
+def read(number: int) -> bytes:
+    """All of a record. The recorder goes on writing, at an offset that both descriptors share."""
+    data = bytearray()
+    while part := os.pread(number, _PART_BYTES, len(data)):
+        data += part
+    return bytes(data)
+
+
+def parsed(data: bytes) -> Iterator[Lookup]:
+    """Records in their order.
+
+    Raises:
+        ValueError: no recorder writes that.
+    """
+    for record in data.split(b"\0")[:-1]:
+        thread, call, flags, error, mode, *rest, path = record.split(b"\t", 10)
+        size, mtime_ns, inode, device, names = map(int, rest)
+        of_call = int(thread), call.decode(), int(flags, 16)
+        known = int(error), int(mode, 16), size, mtime_ns, inode, device, names
+        yield Lookup(*of_call, *known, _plain(os.fsdecode(path)))
+
+
+class _Counted(NamedTuple):
+    """A lookup that counts.
+
+    Attributes:
+        is_import: whether the import system was listing meanwhile; None while that was not marked.
+        is_loading: whether modules were loaded by then, not the interpreter itself.
+    """
+
+    lookup: Lookup
+    is_import: bool | None
+    is_loading: bool
+
+
+def _counted(lookups: Iterable[Lookup]) -> Iterator[_Counted]:
+    """Those that count, without marks."""
+    counts, is_started, is_loading, listing = True, False, False, set[int]()
+    for lookup in lookups:
+        if not lookup.path.startswith(MARK):
+            if counts:
+                is_import = lookup.thread in listing if is_started else None
+                yield _Counted(lookup, is_import, is_loading)
+        elif lookup.path == STARTED:
+            is_started = True
+        elif lookup.path in (OWN, COUNTED):
+            counts = is_loading = lookup.path == COUNTED
+        elif lookup.path == LISTS:
+            listing.add(lookup.thread)
+        elif lookup.path == LISTED:
+            listing.discard(lookup.thread)
+
+
+@dataclass
+class Found:
+    """What counts of a record.
+
+    Attributes:
+        files: that were read or asked for, as they were at the first time.
+        missing: paths that were not there, by the deepest folder above each; no links in them.
+        folders: that were there.
+        listed: a sum of the names in each folder that was listed, not by the import system.
+        links: where each link leads that was gone through.
+        relative: names that were there in the working directory, which was /.
+        answers: files of the kernel that say the same to all processes.
+        asked: other files of the kernel.
+        written: by the load itself.
+        rewritten: of these, what it had read.
+        is_confined: whether something has given up rights that no program may give up.
+        changed: what was there at one time and not at another, or another time or size by then.
+    """
+
+    files: dict[str, FileTimes] = field(default_factory=dict)
+    missing: dict[str, set[str]] = field(default_factory=dict)
+    folders: set[str] = field(default_factory=set)
+    listed: dict[str, int] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    relative: set[str] = field(default_factory=set)
+    answers: set[str] = field(default_factory=set)
+    asked: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+    rewritten: set[str] = field(default_factory=set)
+    is_confined: bool = False
+    changed: set[str] = field(default_factory=set)
+
+    @property
+    def reads_environment(self) -> bool:
+        """Whether something has read all variables from the kernel."""
+        return any(re.fullmatch(r"/proc/[^/]+/environ", path) for path in self.asked)
+
+
+def found(data: bytes, listed_before: Iterable[str]) -> Found:
+    """What counts of a record.
+
+    Args:
+        listed_before: folders that the import system listed before that was marked.
+
+    Raises:
+        ValueError: no recorder writes that.
+    """
+    all_found = Found()
+    imported = {os.path.realpath(folder) for folder in listed_before}
+    absent: set[str] = set()
+    for lookup, is_import, is_loading in _counted(parsed(data)):
+        path = lookup.path
+        all_found.is_confined |= is_loading and lookup.call == "confine"
+        if not path.startswith("/") or f"{path}/".find(_CACHE) >= 0:
+            continue
+        if path.startswith(_RELATIVE):
+            _note_relative(all_found, lookup)
+        elif path.startswith(OF_THE_KERNEL):
+            if is_loading and not path.endswith(_MAPS):
+                _note_kernel(all_found, lookup)
+        elif _writes(lookup):
+            all_found.written.add(path)
+        elif lookup.error in _NOT_THERE:
+            absent.add(path)
+        elif lookup.call == "list":
+            if not (path in imported if is_import is None else is_import):
+                _note_listing(all_found, path, lookup.names)
+        elif not lookup.error:
+            _note_there(all_found, lookup)
+    _settle(all_found, absent - all_found.written)
+    return all_found
+
+
+def _writes(lookup: Lookup) -> bool:
+    return lookup.call == "write" or (lookup.call == "open" and bool(lookup.flags & _WRITES))
+
+
+def _note_kernel(all_found: Found, lookup: Lookup) -> None:
+    if lookup.call == "open" and not lookup.error and stat.S_ISREG(lookup.mode):
+        is_answer = lookup.path.startswith(_ANSWERS)
+        (all_found.answers if is_answer else all_found.asked).add(lookup.path)
+
+
+def _note_relative(all_found: Found, lookup: Lookup) -> None:
+    """What was not there must not be in the program's directory, either."""
+    name = lookup.path.removeprefix(_RELATIVE)
+    if lookup.error in _NOT_THERE and not _writes(lookup):
+        all_found.missing.setdefault(".", set()).add(name)
+    elif not lookup.error:
+        all_found.relative.add(name)
+
+
+def _note_listing(all_found: Found, path: str, names: int) -> None:
+    if all_found.listed.setdefault(path, names) != names:
+        all_found.changed.add(path)
+
+
+def _note_there(all_found: Found, lookup: Lookup) -> None:
+    path = lookup.path
+    if stat.S_ISREG(lookup.mode):
+        times = (path, lookup.mtime_ns, lookup.size, lookup.inode, lookup.device)
+        if all_found.files.setdefault(path, times) != times:
+            all_found.changed.add(path)
+    elif stat.S_ISDIR(lookup.mode):
+        all_found.folders.add(path)
+    elif stat.S_ISLNK(lookup.mode):
+        all_found.links[path] = ""
+
+
+def _settle(all_found: Found, absent: set[str]) -> None:
+    """Follow links, compare with what is there now, and leave out what the load has written."""
+    modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for path in (all_found.written & all_found.files.keys()) - modules:
+        all_found.rewritten.add(path)
+        del all_found.files[path]
+    for path, times in all_found.files.items():
+        if tuple(times_of(path)) != times[1:]:
+            all_found.changed.add(path)
+    resolve = _Resolver(all_found.links)
+    for path in (*all_found.files, *all_found.folders, *all_found.links):
+        resolve(path)
+    for path in absent:
+        real, above = resolve(path)
+        if above is None or real in all_found.written:
+            continue
+        if above == real:
+            all_found.changed.add(path)
+        else:
+            all_found.missing.setdefault(above, set()).add(real)
+    all_found.links = {path: target for path, target in all_found.links.items() if target}
+    all_found.changed -= all_found.written - modules
+
+
+class _Resolver:
+    """Goes along paths as the kernel does, and notes links."""
+
+    def __init__(self, links: dict[str, str]) -> None:
+        self._links = links
+        self._known: dict[str, str | None] = {}  # of a path without links: what readlink says
+
+    def __call__(self, path: str) -> tuple[str, str | None]:
+        """The path without links, and how far it is there; None if it leads to the kernel's."""
+        left, at, is_there, steps = path.split("/")[::-1], "", True, 0
+        above = "/"
+        while left:
+            name = left.pop()
+            if name in ("", "."):
+                continue
+            if name == "..":
+                at = at.rpartition("/")[0]
+                above = at or "/" if is_there else above
+                continue
+            at = f"{at}/{name}"
+            if f"{at}/" in OF_THE_KERNEL:
+                return path, None
+            if not is_there:
+                continue
+            target = self._target(at)
+            if target is None:
+                is_there = False
+            elif target:
+                self._links[at] = target
+                steps += 1
+                if steps > _MAX_LINKS:
+                    return path, None
+                left += target.split("/")[::-1]
+                at = "" if target.startswith("/") else at.rpartition("/")[0]
+            else:
+                above = at
+        return at or "/", above
+
+    def _target(self, path: str) -> str | None:
+        """Where a link leads; "" if it is none, None if there is nothing."""
+        if path not in self._known:
+            try:
+                status = os.lstat(path)
+                is_link = stat.S_ISLNK(status.st_mode)
+                self._known[path] = os.readlink(path) if is_link else ""  # noqa: PTH115
+            except OSError:
+                self._known[path] = None
+        return self._known[path]
+
+
+def _plain(path: str) -> str:
+    """Without what changes nothing in it."""
+    begin = _RELATIVE if path.startswith(_RELATIVE) else ""
+    path = begin + re.sub(r"/(\.?/)+", "/", path[len(begin) :])
+    return path.rstrip("/") or "/"

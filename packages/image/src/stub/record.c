@@ -1,0 +1,382 @@
+/* The program runs under a filter of system calls with a listener (seccomp(2), user notification): a
+ * call that looks at a file waits until the other process here has read its path, has asked for
+ * itself what is there, and has the kernel go on. So code in C counts, and so do children, and what
+ * is not there. No privilege is needed.
+ *
+ * The path is read from memory that another thread could change before the kernel reads it: good
+ * enough to record by, and nothing is allowed or refused by it. Not seen: io_uring, and what a file
+ * that is open already is asked. */
+#define _GNU_SOURCE
+#include "record.h"
+
+#include "content.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SECCOMP_USER_NOTIF_FLAG_CONTINUE
+#  define SECCOMP_USER_NOTIF_FLAG_CONTINUE 1u
+#endif
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#  define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1u << 5)
+#endif
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#  define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#endif
+#ifndef SYS_close_range
+#  define SYS_close_range 436
+#endif
+#ifndef SYS_openat2
+#  define SYS_openat2 437
+#endif
+#ifndef SYS_faccessat2
+#  define SYS_faccessat2 439
+#endif
+#ifdef __x86_64__
+#  define OWN_ARCH AUDIT_ARCH_X86_64
+#else
+#  define OWN_ARCH AUDIT_ARCH_AARCH64
+#endif
+
+#define NONE (-1)
+
+/* Arguments by their places: the folder's descriptor, the path, the flags. Without a path the
+   descriptor itself is looked at, if there is one. */
+typedef struct {
+    int number, folder, path, flags;
+    const char *name;
+} call;
+
+/* Calls of two paths have two rows. */
+static const call calls[] = {
+    {SYS_openat, 0, 1, 2, "open"},
+    {SYS_openat2, 0, 1, NONE, "open"},
+    {SYS_newfstatat, 0, 1, 3, "stat"},
+    {SYS_statx, 0, 1, 2, "stat"},
+    {SYS_faccessat, 0, 1, NONE, "access"},
+    {SYS_faccessat2, 0, 1, 3, "access"},
+    {SYS_readlinkat, 0, 1, NONE, "readlink"},
+    {SYS_getdents64, 0, NONE, NONE, "list"},
+    {SYS_execve, NONE, 0, NONE, "exec"},
+    {SYS_execveat, 0, 1, 4, "exec"},
+    {SYS_statfs, NONE, 0, NONE, "statfs"},
+    {SYS_prctl, NONE, NONE, 0, "confine"},
+    {SYS_seccomp, NONE, NONE, NONE, "confine"},
+    {SYS_chdir, NONE, 0, NONE, "chdir"},
+    {SYS_truncate, NONE, 0, NONE, "write"},
+    {SYS_mkdirat, 0, 1, NONE, "write"},
+    {SYS_unlinkat, 0, 1, NONE, "write"},
+    {SYS_symlinkat, 1, 2, NONE, "write"},
+    {SYS_linkat, 2, 3, NONE, "write"},
+    {SYS_renameat2, 0, 1, NONE, "write"},
+    {SYS_renameat2, 2, 3, NONE, "write"},
+#ifdef SYS_renameat
+    {SYS_renameat, 0, 1, NONE, "write"},
+    {SYS_renameat, 2, 3, NONE, "write"},
+#endif
+#ifdef __x86_64__
+    {SYS_open, NONE, 0, 1, "open"},
+    {SYS_creat, NONE, 0, NONE, "write"},
+    {SYS_stat, NONE, 0, NONE, "stat"},
+    {SYS_lstat, NONE, 0, NONE, "lstat"},
+    {SYS_access, NONE, 0, NONE, "access"},
+    {SYS_readlink, NONE, 0, NONE, "readlink"},
+    {SYS_getdents, 0, NONE, NONE, "list"},
+    {SYS_mkdir, NONE, 0, NONE, "write"},
+    {SYS_rmdir, NONE, 0, NONE, "write"},
+    {SYS_unlink, NONE, 0, NONE, "write"},
+    {SYS_symlink, NONE, 1, NONE, "write"},
+    {SYS_link, NONE, 1, NONE, "write"},
+    {SYS_rename, NONE, 0, NONE, "write"},
+    {SYS_rename, NONE, 1, NONE, "write"},
+#endif
+};
+#define CALLS (sizeof calls / sizeof *calls)
+
+/* ---- the filter ---- */
+
+static size_t
+add(struct sock_filter *code, size_t n, struct sock_filter step)
+{
+    code[n] = step;
+    return n + 1;
+}
+
+#define LOAD(field) \
+    (struct sock_filter) \
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
+#define EQUAL(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, no)
+#define SET(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, value, 0, no)
+#define RETURN(value) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, value)
+
+/* The steps for a call behind the one that compares its number. What a descriptor is asked (fstat by
+   AT_EMPTY_PATH) passes in the kernel, and so does all of prctl(2) but what cannot be taken back. */
+static size_t
+add_call(struct sock_filter *code, size_t n, const call *c)
+{
+    bool is_stat = strcmp(c->name, "stat") == 0 && c->flags != NONE;
+    if (c->number == SYS_prctl || is_stat) {
+        n = add(code, n, LOAD(args[c->flags]));
+    }
+    if (c->number == SYS_prctl) {
+        n = add(code, n, EQUAL(PR_SET_NO_NEW_PRIVS, 1));
+        n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
+        n = add(code, n, EQUAL(PR_SET_SECCOMP, 1));
+    }
+    if (is_stat) {
+        n = add(code, n, SET(AT_EMPTY_PATH, 1));
+        n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
+    }
+    n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
+    return c->number == SYS_prctl ? add(code, n, RETURN(SECCOMP_RET_ALLOW)) : n;
+}
+
+/* The listener, or -1. */
+static int
+install_filter(void)
+{
+    static struct sock_filter code[8 * CALLS + 8];
+    size_t n = add(code, 0, LOAD(arch));
+    n = add(code, n, EQUAL(OWN_ARCH, 1));
+    n = add(code, n, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0));
+    n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
+    n = add(code, n, LOAD(nr));
+    for (size_t i = 0; i < CALLS; i++) {
+        size_t end = add_call(code, n + 1, &calls[i]);
+        (void)add(code, n, EQUAL((uint32_t)calls[i].number, (uint8_t)(end - n - 1)));
+        n = end;
+    }
+    n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
+    struct sock_fprog program = {(unsigned short)n, code};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0) {
+        return -1;
+    }
+    /* A signal does not interrupt a call that is looked at (from Linux 5.19 on). */
+    unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+    int listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                                flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
+    return listener >= 0 || errno != EINVAL
+               ? listener
+               : (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+}
+
+/* ---- the path of a call ---- */
+
+/* Up to the end of a page at once: the next one may not be there. */
+static void
+read_text(pid_t thread, uint64_t address, char *text, size_t size)
+{
+    size_t done = 0;
+    while (done < size - 1) {
+        size_t part = 4096 - (size_t)((address + done) & 4095);
+        part = part < size - 1 - done ? part : size - 1 - done;
+        struct iovec here = {text + done, part},
+                     there = {(void *)(uintptr_t)(address + done), part};
+        ssize_t length = process_vm_readv(thread, &here, 1, &there, 1, 0);
+        if (length <= 0) {
+            break;
+        }
+        if (memchr(text + done, 0, (size_t)length) != NULL) {
+            return;
+        }
+        done += (size_t)length;
+    }
+    text[done] = 0;
+}
+
+static void
+read_folder(pid_t thread, int descriptor, char *path)
+{
+    char link[64];
+    if (descriptor == AT_FDCWD) {
+        snprintf(link, sizeof link, "/proc/%d/cwd", (int)thread);
+    }
+    else {
+        snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)thread, descriptor);
+    }
+    ssize_t length = readlink(link, path, PATH_MAX - 1);
+    path[length < 0 ? 0 : length] = 0;
+}
+
+/* An absolute path of up to 2 * PATH_MAX bytes; empty where there is none. One that is relative to a
+   working directory of / begins with `/./`. */
+static void
+read_path(pid_t thread, const call *c, const uint64_t *args, char *path)
+{
+    char name[PATH_MAX];
+    int folder = c->folder == NONE ? AT_FDCWD : (int)args[c->folder];
+    path[0] = name[0] = 0;
+    if (c->path == NONE && c->folder == NONE) {
+        return;
+    }
+    if (c->path != NONE) {
+        read_text(thread, args[c->path], name, sizeof name);
+    }
+    if (name[0] != '/') {
+        read_folder(thread, folder, path);
+        if (c->path != NONE && folder == AT_FDCWD && strcmp(path, "/") == 0) {
+            strcat(path, ".");
+        }
+        strcat(path, name[0] && path[0] ? "/" : "");
+    }
+    strcat(path, name);
+}
+
+/* ---- the log ---- */
+
+static bool
+follows_links(const call *c, uint64_t flags)
+{
+    bool by_flag = c->flags != NONE && strcmp(c->name, "open") != 0 && flags & AT_SYMLINK_NOFOLLOW;
+    return !by_flag && strcmp(c->name, "lstat") != 0 && strcmp(c->name, "readlink") != 0;
+}
+
+static void
+note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
+{
+    static char last_listed[2 * PATH_MAX];
+    static uint64_t last_sum;
+    char path[2 * PATH_MAX];
+    struct stat s = {0};
+    uint64_t flags = c->flags == NONE ? 0 : args[c->flags], sum = 0;
+    read_path(thread, c, args, path);
+    int missing = fstatat(AT_FDCWD, path, &s, follows_links(c, flags) ? 0 : AT_SYMLINK_NOFOLLOW);
+    int error = missing < 0 ? errno : 0;
+    bool is_listed = strcmp(c->name, "list") == 0;
+    if (is_listed && strcmp(path, last_listed) != 0) { /* a listing takes several calls */
+        (void)content_sum_of_names(path, &last_sum);
+        strcpy(last_listed, path);
+    }
+    if (is_listed) {
+        sum = last_sum;
+    }
+    else {
+        last_listed[0] = 0;
+    }
+    fprintf(log, "%d\t%s\t%llx\t%d\t%x\t%lld\t%lld\t%llu\t%llu\t%llu\t%s%c", (int)thread, c->name,
+            (unsigned long long)flags, error, (unsigned)s.st_mode, (long long)s.st_size,
+            (long long)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec,
+            (unsigned long long)s.st_ino, (unsigned long long)s.st_dev, (unsigned long long)sum,
+            path, 0);
+    (void)fflush(log);
+}
+
+/* Until the last process under the filter has ended. */
+static void
+serve(int listener, FILE *log)
+{
+    struct pollfd ready = {listener, POLLIN, 0};
+    (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1UL); /* both on one processor: faster */
+    while (poll(&ready, 1, -1) >= 0 || errno == EINTR) {
+        if (ready.revents & POLLHUP) {
+            return;
+        }
+        struct seccomp_notif asked = {0};
+        if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0) {
+            continue; /* a signal has come first */
+        }
+        for (size_t i = 0; i < CALLS; i++) {
+            if (calls[i].number == asked.data.nr) {
+                note(log, (pid_t)asked.pid, &calls[i], (const uint64_t *)asked.data.args);
+            }
+        }
+        struct seccomp_notif_resp answer = {asked.id, 0, 0, SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+        (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+    }
+}
+
+/* ---- two processes ---- */
+
+static int
+send_descriptor(int channel, int descriptor)
+{
+    char byte = 0, control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec io = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+    return sendmsg(channel, &message, 0) < 0 ? -1 : 0;
+}
+
+static int
+take_descriptor(int channel)
+{
+    char byte, control[CMSG_SPACE(sizeof(int))];
+    struct iovec io = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    int descriptor = -1;
+    if (recvmsg(channel, &message, MSG_CMSG_CLOEXEC) > 0 && CMSG_FIRSTHDR(&message) != NULL) {
+        memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
+    }
+    return descriptor;
+}
+
+/* With nothing else open: the reader of a pipe of the program's would wait for this process, too. */
+__attribute__((noreturn)) static void
+record(int channel, int number)
+{
+    int listener = take_descriptor(channel);
+    FILE *log = NULL;
+    if (listener >= 0 && dup2(listener, 0) == 0 && dup2(number, 1) == 1
+        && syscall(SYS_close_range, 2, ~0u, 0) == 0) {
+        listener = 0;
+        log = fdopen(1, "w");
+    }
+    if (listener >= 0 && log != NULL) {
+        serve(listener, log);
+    }
+    _exit(0);
+}
+
+const char *
+record_run(int log, char **argv)
+{
+    static char reason[128];
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
+        return strerror(errno);
+    }
+    pid_t child = fork(); /* it is no child of the program, which might wait for it */
+    if (child == 0) {
+        if (fork() == 0) {
+            (void)close(pair[1]);
+            record(pair[0], log);
+        }
+        _exit(0);
+    }
+    (void)close(pair[0]);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    }
+    (void)fcntl(log, F_SETFD, FD_CLOEXEC);
+    int listener = child < 0 ? -1 : install_filter();
+    if (listener >= 0 && send_descriptor(pair[1], listener) == 0) {
+        (void)close(listener);
+        (void)close(pair[1]);
+        execv(argv[0], argv);
+    }
+    snprintf(reason, sizeof reason, "seccomp: %s", strerror(errno));
+    return reason;
+}

@@ -1,0 +1,15 @@
+/* What a program and its children look at, recorded by the kernel while they run. */
+#ifndef STUB_RECORD_H
+#define STUB_RECORD_H
+
+/* Become the program `argv[0]`, with a process beside it that writes each lookup to `log` until the
+ * program and all that descends from it have ended. Returns if that cannot be, with the reason; then
+ * nothing has been changed but that this process cannot gain rights any more.
+ *
+ * A record: `THREAD CALL FLAGS ERRNO MODE SIZE MTIME_NS INODE DEVICE SUM PATH`, tabs between, a zero
+ * byte behind; numbers in decimal, but for flags and mode in hexadecimal. ERRNO is 0 where the path
+ * was there; the rest is as stat(2) had it right before the call, 0 where nothing was. SUM is of the
+ * names in a folder that is listed (content_sum_of_names). */
+const char *record_run(int log, char **argv);
+
+#endif

@@ -1,0 +1,95 @@
+"""What of a record of lookups counts, and how."""
+
+from __future__ import annotations
+
+import os
+from errno import ENOENT
+from pathlib import Path
+
+import pytest
+
+from pasture_image.build.lookups import Found, found
+from pasture_image.inside.recording import COUNTED, LISTED, LISTS, OWN, STARTED
+
+
+def record(*calls: tuple[str, str | Path] | tuple[str, str | Path, int]) -> bytes:
+    """As src/stub/record.c writes it."""
+    lines = []
+    for call, path, *flags in calls:
+        name = os.fsencode(path)
+        try:
+            status = os.stat(path)  # noqa: PTH116
+            numbers = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
+            known = f"0\t{status.st_mode:x}\t" + "\t".join(map(str, numbers))
+        except OSError:
+            known = f"{ENOENT}\t0\t0\t0\t0\t0"
+        flag = flags[0] if flags else 0
+        lines.append(f"7\t{call}\t{flag:x}\t{known}\t0\t".encode() + name + b"\0")
+    return b"".join(lines)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    here = tmp_path.resolve()
+    (here / "folder").mkdir()
+    (here / "file").write_text("1")
+    (here / "link").symlink_to("folder")
+    return here
+
+
+def of(data: bytes) -> Found:
+    return found(data, ())
+
+
+def test_what_was_not_there_is_covered_by_the_deepest_folder_above_it(here: Path) -> None:
+    seen = of(record(("stat", here / "link/a/b"), ("open", here / "folder/c"), ("stat", here)))
+    folder = f"{here}/folder"
+    assert seen.missing == {folder: {f"{folder}/a/b", f"{folder}/c"}}
+    assert seen.links == {f"{here}/link": "folder"}
+    assert seen.folders == {str(here)}
+
+
+def test_what_changes_meanwhile_is_noticed(here: Path) -> None:
+    data = record(("open", here / "file"), ("stat", here / "new"))
+    (here / "new").write_text("")
+    (here / "file").write_text("22")
+    assert of(data).changed == {f"{here}/file", f"{here}/new"}
+    assert not of(record(("open", here / "file"))).changed
+
+
+def test_what_the_load_has_written_does_not_count(here: Path) -> None:
+    data = record(
+        ("stat", here / "new"), ("open", here / "new", os.O_WRONLY | os.O_CREAT),
+        ("open", here / "file"), ("open", here / "file", os.O_RDWR), ("write", here / "folder/x"),
+        ("stat", here / "folder/x"), ("open", here / "folder/__pycache__/x.pyc"),
+    )  # fmt: skip
+    (here / "new").write_text("")
+    (here / "file").write_text("22")
+    seen = of(data)
+    assert (seen.files, seen.missing, seen.changed) == ({}, {}, set())
+    assert seen.rewritten == {f"{here}/file"}
+
+
+def test_the_builders_own_and_listings_for_imports_do_not_count(here: Path) -> None:
+    listing = ("list", here)
+    data = record(
+        ("stat", STARTED), ("stat", OWN), ("stat", here / "a"), ("stat", COUNTED),
+        ("stat", LISTS), listing, ("stat", LISTED),
+    )  # fmt: skip
+    assert (of(data).missing, of(data).listed) == ({}, {})
+    assert of(data + record(listing)).listed == {str(here): 0}
+    assert found(record(listing), [str(here)]).listed == {}
+
+
+def test_a_relative_path_is_looked_for_in_the_programs_folder() -> None:
+    seen = of(record(("stat", "/./settings.toml"), ("open", "/./etc")))
+    assert seen.missing == {".": {"settings.toml"}}
+    assert seen.relative == {"etc"}
+
+
+def test_only_what_the_kernel_says_to_all_is_compared() -> None:
+    asked = ("/proc/sys/kernel/osrelease", "/proc/self/environ", "/dev/null")
+    seen = of(record(("stat", OWN), ("stat", COUNTED), *(("open", path) for path in asked)))
+    assert seen.answers == {asked[0]}
+    assert seen.asked == {asked[1]}
+    assert seen.reads_environment
