@@ -46,6 +46,19 @@ def test_a_secret_is_found_wherever_a_piece_of_the_file_ends(
         assert not find(io.BytesIO(text.replace(needle[-2:], b"?!")), [secret])
 
 
+def test_what_a_file_of_an_installed_module_has_is_no_secret_of_a_variable(tmp_path: Path) -> None:
+    installed = tmp_path / "site-packages" / "version.py"
+    own = tmp_path / "app" / "settings.py"
+    for file, text in ((installed, "machine = 'x86_64'\n"), (own, "TOKEN = 'abcdefgh'\n")):
+        file.parent.mkdir()
+        file.write_text(text)
+    machine = Secret("the variable NVARCH", b"x86_64")
+    token = Secret("the variable TOKEN", b"abcdefgh")
+    line = Secret("line 1 of the file secrets", b"x86_64")
+    paths = [str(tmp_path / "site-packages" / "gone.py"), str(installed), str(own)]
+    assert leaks.not_installed([machine, token, line], paths) == [token, line]
+
+
 def test_bytes_that_are_no_text_are_looked_for_as_they_are() -> None:
     assert find(io.BytesIO(b"a\xff\xfe\xfd\x00\x01\x02b"), [Secret("it", b"\xff\xfe\xfd\0\1\2")])
 

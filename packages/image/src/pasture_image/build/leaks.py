@@ -2,8 +2,8 @@
 
 Owns which values are looked for, and in which encodings. Only what is there as it stands is found:
 not what a module has decoded, encrypted or taken apart. Values are never shown. A value is no
-secret if it names files that are there, or is part of what the order itself puts into an image:
-both are known before anything is loaded.
+secret if it names files that are there, or is part of what the order itself puts into an image, or
+stands in a file of an installed module (`x86_64`): each reader of that file has it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -34,6 +35,8 @@ KNOWN = frozenset((
 _ENCODINGS = ("utf-8", "latin-1", "utf-16-le", "utf-32-le")
 """As C has text, and as Python has it, by the widest character of the text."""
 
+VARIABLE = "the variable "
+_INSTALLED = re.compile(r"/lib(64)?/python3(\.\d+)?/|/(site|dist)-packages/")
 _PIECE_BYTES = 32 << 20
 _MIN_LINE = 12
 _MAX_FILE_BYTES = 16 << 20
@@ -54,7 +57,7 @@ def of_variables(
             if n not in given and n not in KNOWN and n not in LOCALE and v
             and v not in parts and not _are_files(v)}  # fmt: skip
     secrets = [
-        Secret(f"the variable {name}", os.fsencode(value))
+        Secret(f"{VARIABLE}{name}", os.fsencode(value))
         for name, value in left.items()
         if len(value) >= MIN_CHARACTERS
     ]
@@ -120,6 +123,22 @@ def find(file: BinaryIO, secrets: Iterable[Secret]) -> list[str]:
         found |= {owner for owner, form in needles if owner not in found and form in text}
         before = text[len(text) - overlap :] if overlap else b""
     return sorted(found)
+
+
+def not_installed(secrets: Iterable[Secret], paths: Iterable[str]) -> list[Secret]:
+    """Those secrets that no file of an installed module has, or that a user's file names.
+
+    Args:
+        paths: of modules' files and libraries in the image.
+    """
+    left = list(secrets)
+    for path in filter(_INSTALLED.search, paths):
+        if not left:
+            break
+        with suppress(OSError), Path(path).open("rb") as file:
+            owners = find(file, [one for one in left if one.owner.startswith(VARIABLE)])
+            left = [one for one in left if one.owner not in owners]
+    return left
 
 
 def _forms(value: bytes) -> list[bytes]:

@@ -79,7 +79,7 @@ def build(path: Path, order: Order) -> Document:
         def inspect(written: BinaryIO) -> None:
             name = f"/proc/{os.getpid()}/fd/{written.fileno()}"
             with Path(name).open("rb") as again:
-                _require_no_secret(again, order.secrets)
+                _require_no_secret(again, order.secrets, built)
             _require_start(stub, name, order)
 
         image_file.write(path, pages, read(manifest), document, order.mode, inspect)
@@ -122,11 +122,14 @@ def _made(order: Order) -> tuple[Built, int, int]:
     return built, descriptors[0], descriptors[1]
 
 
-def _require_no_secret(file: BinaryIO, secrets: Iterable[Secret]) -> None:
-    found = leaks.find(file, secrets)
+def _require_no_secret(file: BinaryIO, secrets: Iterable[Secret], built: Built) -> None:
+    owners = leaks.find(file, secrets)
+    found = [secret for secret in secrets if secret.owner in owners]
+    paths = (*(path for path, *_ in built.files), *built.libraries)
+    found = leaks.not_installed(found, paths) if found else []
     if found:
         raise ImageFailed(
-            f"the image holds {', '.join(found)}",
+            f"the image holds {', '.join(sorted({secret.owner for secret in found}))}",
             hint="have modules read it when a program runs, or say that it is none: --not-secret",
         )
 
