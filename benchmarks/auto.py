@@ -67,6 +67,8 @@ def ask(base: str, site: Site, count: int) -> None:
             if answer.status_code >= 500:
                 raise click.ClickException(f"{site.name}: {page}: {answer.status_code}")
 
+    for page in site.warm:  # CKAN puts its assets together at the first request, for one client
+        get(page)
     with ThreadPoolExecutor(CLIENTS) as clients:
         list(clients.map(get, pages))
 
