@@ -149,7 +149,7 @@ matrix:
 	+@$(if $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS)))),echo,MAKEFLAGS=) \
 	    tools/test-matrix $(MATRIX_WORDS) $(MATRIX)  # `+`: shows its output at once
 
-test-all: ## `make test` with the whole suite, and the check build, on every interpreter of MATRIX
+test-all: ## The whole suite, and the check build, on every interpreter of MATRIX
 	@$(MAKE) test MATRIX_WORDS="--whole $(MATRIX_WORDS)"
 
 #: test-wheel, -install, -try, -start, -debian | What users get: tools/test-artefact says what each needs
@@ -228,12 +228,13 @@ test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain a
 	@$(PYTHON) -m matrix.identity --resume $(ARGS)
 test-engines: .venvs/3.14/.stamp ## Clusters and servers that are no requirement: Spark, Dask, granian
 	@$(PYTHON) -m pytest -q matrix/engines/checks $(ARGS)
-test-gpu: ## Training loops, servers and images on one GPU (GPU_PYTHON=an environment that has torch)
+test-gpu: ## Training loops, servers and images on one GPU
 	@$(GPU_PYTHON) -m pytest -q -rs -c /dev/null --rootdir . -p no:cacheprovider benchmarks/gpu $(ARGS)
-test-libraries: .venvs/3.14/library-packages.stamp ## numpy, torch, polars, ... before a seal and after it, in its children: docs/libraries.md
+test-libraries: .venvs/3.14/library-packages.stamp
 	@$(PYTHON) -m pytest -q -rs tests/libraries/each_library.py $(ARGS)
 
-test-image-recipes: $(patsubst %,.venvs/3.14/%-packages.stamp,image ray helper) ## Jupyter, Ray, pytest-xdist, a pool and helpers out of images
+#: test-image-recipes, -libraries | Jupyter, Ray, ... out of images; numpy, torch, ... before a seal and after
+test-image-recipes: $(patsubst %,.venvs/3.14/%-packages.stamp,image ray helper)
 	@$(PYTHON) -m pytest -q tests/image/test_image_examples.py tests/image/test_example_helpers.py $(ARGS)
 
 ##@ Shows and measures
@@ -274,7 +275,6 @@ bench-helpers: .venvs/3.14/helper-packages.stamp
 bench-%: .venvs/3.14/.stamp
 	@$(PYTHON) -m benchmarks.$(MODULE) $(WORDS) $(ARGS)
 
-# Under the check build, and with sanitizers.
 soak soak-threads: .venvs/3.14-check/.stamp
 soak-threads: PYTHON = .venvs/3.14-check/bin/python
 soak:
