@@ -15,7 +15,9 @@ STRUCT = re.compile(
     rf"^static struct \{{\n((?:(?!^\}}).*\n)*?[^\n]*{HOLDS}(?:(?!^\}}).*\n)*)\}} (\w+)", re.M
 )
 LOCAL = re.compile(rf"^ +static {HOLDS}.*;", re.M)
-FORGETS = re.compile(r"^(\w+_forget|hotcode_choose|order_release)\([^{]*\)\n\{\n(.*?)^\}", re.M | re.S)
+FORGETS = re.compile(
+    r"^(\w+_forget|hotcode_choose|order_release)\([^{]*\)\n\{\n(.*?)^\}", re.M | re.S
+)
 
 
 def held_by(text: str) -> set[str]:
