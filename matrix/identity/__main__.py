@@ -5,7 +5,7 @@
 Each engine starts the zoo (`programs/zoo.py`) in each of its modes, and two workers write what
 they have. Relations between workers that differ from those of plain ones, and that expected.toml
 does not list with a reason, make the exit status 1. What came of each start is kept in
-var/identity, from which docs/results/identities.md is written.
+var/identity, from which docs/results/identities.md is written once all engines were started.
 """
 
 from __future__ import annotations
@@ -89,9 +89,11 @@ def main(names: Sequence[str], only: str | None, resume: bool, page: bool) -> No
         engine = ENGINES[name]
         modes = [mode for mode in engine.modes if mode != "plain" and only in (None, mode)]
         is_fine = examine(engine, modes, resume) and is_fine
-    write_page(
-        {name: {mode: kept(row, mode) for mode in row.modes} for name, row in ENGINES.items()}
-    )
+    found = {name: {mode: kept(row, mode) for mode in row.modes} for name, row in ENGINES.items()}
+    if page or all(any(starts.values()) for starts in found.values()):
+        write_page(found)
+    else:
+        click.echo("the page stays as it is: some engines were not started here", err=True)
     sys.exit(0 if is_fine else 1)
 
 
