@@ -52,7 +52,7 @@ _FILE = click.Path(path_type=Path)
     type=Number(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="Sample page faults for so long before, and name the functions that wrote.",
+    help="First sample page faults for this long, and name the functions that wrote.",
 )
 @json_option("all figures")
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with a map.")
@@ -61,7 +61,7 @@ _FILE = click.Path(path_type=Path)
     "recorded",
     type=_FILE,
     metavar="FILE",
-    help="Show what --json wrote before, without any process.",
+    help="Show a file that --json wrote.",
 )
 def command(
     pid: int | None,

@@ -2,7 +2,7 @@
 
 Owns arguments and messages. Ends with the process that a pid names; by another name it stays over
 restarts. Reads the server's processes and opens no file that the server names: it may run as root
-beside a server that is not trusted.
+next to a server that is not trusted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Find = Callable[[], int | None]
 @click.option(
     "--otlp",
     metavar="URL",
-    help="Send them to this collector of OpenTelemetry's instead, by OTLP over HTTP.",
+    help="Send the figures to this OpenTelemetry collector instead (OTLP over HTTP).",
 )
 @click.option(
     "--interval",
@@ -38,16 +38,16 @@ Find = Callable[[], int | None]
     default=15.0,
     show_default=True,
     metavar="SECONDS",
-    help="Between two times that --otlp sends.",
+    help="Interval of --otlp.",
 )
 def command(server: str | None, port: int, host: str, otlp: str | None, interval: float) -> None:
     """Serve the figures of a server to Prometheus.
 
-    The server is the one whose pid is given, that of its master or of a shell or supervisor above
-    it: this ends when it does. Or the server that a pid FILE (with a slash in it), a UNIT of
-    systemd or a NAME, a part of its command, stands for: this stays while it is restarted. Without
-    any of them, the one pre-fork server of this user, as in another container of its pod. Servers
-    run by pasture report collections, pauses, recycles and the seal too.
+    PID is the server's master, or a shell or supervisor above it; the exporter ends with it. A pid
+    FILE (with a slash), a systemd UNIT, or a NAME (part of its command) is followed through
+    restarts. Without any of them, the one pre-fork server of this user is looked for, as in
+    another container of its pod. Servers run by pasture also report collections, pauses, recycles
+    and the seal.
     """
     pid, find, wanted = _server(server)
     if pid is not None:

@@ -31,7 +31,7 @@ def command() -> None:
 def merge(profiles: tuple[Path, ...], output: Path) -> None:
     """Make one profile of several.
 
-    Modules that only a later file has come where they stand there. Lines that are no entries are
+    Modules that only a later file has come where they are there. Lines that are no entries are
     reported and left out.
     """
     merged = reduce(add, map(file.read, profiles))

@@ -107,7 +107,7 @@ def command(
     python = starter(command[0] if is_named else sys.executable, environ)
     if image is not None and Path(python).name != STUB:
         raise MissingExtra(
-            f"there is no {STUB} beside {python}", hint="pip install 'pasture[image]'"
+            f"there is no {STUB} next to {python}", hint="pip install 'pasture[image]'"
         )
     if find_policy(given.get("policy")).out_of_image and Path(python).name != STUB:
         raise UsageError("the policy image needs an image", hint="name one with --image FILE")
@@ -161,7 +161,7 @@ def _check(given: Mapping[str, Any]) -> None:
 
 
 def _check_lifespan(row: Row, lifespan: str, *, reforks: bool) -> None:
-    """Refuse a lifespan that the engine does not know, or not beside its other options."""
+    """Refuse a lifespan that the engine does not know, or not with its other options."""
     if lifespan == "each":
         return
     is_once = lifespan == "once"

@@ -28,7 +28,7 @@ from pasture.top.watch import ImageWatch, Watch
 @click.option(
     "--once",
     is_flag=True,
-    help="Print one table as plain text, after two readings: always so where no terminal shows it.",
+    help="Print one table as plain text after two readings; the default without a terminal.",
 )
 @click.option(
     "--interval",
@@ -37,7 +37,7 @@ from pasture.top.watch import ImageWatch, Watch
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Between two readings.",
+    help="Time between two readings.",
 )
 @click.option(
     "--image",

@@ -165,7 +165,7 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long a boot, or one request, may take; the warm-up has limits of its own.",
+    help="Limit of a boot and of each request; the warm-up has its own.",
 )
 @click.option(
     "--run-timeout",
@@ -194,7 +194,7 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
 @click.option(
     "--figure",
     metavar="REGEX",
-    help="Number that a program prints, its first group, as in 'items/s: ([0-9.]+)'.",
+    help="Number that a program prints: the regex's first group, as in 'items/s: ([0-9.]+)'.",
 )
 @click.option("--log-dir", type=_FILE, metavar="DIR", help="Keep the logs of server and load.")
 @click.pass_context
@@ -293,7 +293,7 @@ def _plan(
     """The plan that the options describe; `same` are those that need no reading."""
     if same["locustfile"] is not None and (urls or urls_file):
         raise UsageError(
-            "--locustfile stands in place of --url and --urls-file", hint="give one or the other"
+            "--locustfile cannot be used with --url and --urls-file", hint="give one or the other"
         )
     walk, before_fork = _requests(urls, urls_file), _requests(warm, warm_file)
     common = read_requests(headers_file).headers if headers_file else ()

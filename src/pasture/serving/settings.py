@@ -122,7 +122,7 @@ class ServerSettings:
                 variable="PASTURE_WARM_FILE",
                 option="--warm-file",
                 takes=Path,
-                help="File with one [METHOD] URL, or 'Name: value' for a header, a line.",
+                help="File of requests: one [METHOD] URL a line, or 'Name: value' for a header.",
             ),
             Setting(
                 option="--warm-header",
@@ -143,7 +143,7 @@ class ServerSettings:
         "PASTURE_WARM_TIMEOUT",
         "--warm-timeout",
         metavar="SECONDS",
-        help=f"For each of these requests; 0 for no limit.  [default: {STEP_S:g}]",
+        help=f"Limit of each of these requests; 0 for none.  [default: {STEP_S:g}]",
         takes=float,
         default=STEP_S,
         parse=parse_seconds,
@@ -152,7 +152,7 @@ class ServerSettings:
         "PASTURE_WARM_TOTAL_TIMEOUT",
         "--warm-total-timeout",
         metavar="SECONDS",
-        help=f"For all of them; what is left then is not served.  [default: {TOTAL_S:g}]",
+        help=f"Limit of all of them together; the rest is skipped.  [default: {TOTAL_S:g}]",
         takes=float,
         default=TOTAL_S,
         parse=parse_seconds,
@@ -176,22 +176,22 @@ class ServerSettings:
     preload_errors: str | None = setting(
         "PASTURE_PRELOAD_ERRORS",
         "--preload-errors",
-        help="If one of them cannot be imported: log it, and children import it for themselves; or "
-        "end.  [default: warn, and fail with --strict]",
+        help="If one cannot be imported. warn: log it, and let children import it. fail: exit.  "
+        "[default: warn, and fail with --strict]",
         takes=("warn", "fail"),
     )
     profile: Profile | None = setting(
         "PASTURE_PROFILE",
         "--profile",
         takes=Path,
-        help="File of `pasture learn`: what to build before the fork.",
+        help="Build before the fork what this file of `pasture learn` lists.",
         parse=_read_profile,
     )
     learn: Path | None = setting(
         "PASTURE_LEARN",
         "--learn",
         takes=Path,
-        help="File to record in what workers build after it, for --profile.",
+        help="Record in this file what workers build after the fork, for --profile.",
     )
     auto: Path | None = setting(
         "PASTURE_AUTO",
@@ -201,14 +201,14 @@ class ServerSettings:
     once: bool | None = setting(
         "PASTURE_ONCE",
         "--once/--again",
-        help="Seal before the first fork alone, or again when much was loaded since.  "
+        help="Seal only before the first fork, or again after much more was loaded.  "
         "[default: once for parents that work themselves, as rq's]",
         takes=bool,
     )
     strict: bool = setting(
         "PASTURE_STRICT",
         "--strict",
-        help="End rather than fork unsealed, or with what a fork breaks: threads, connections.",
+        help="Exit instead of forking unsealed, or with threads or connections that a fork breaks.",
         takes=bool,
         default=False,
     )
@@ -216,7 +216,7 @@ class ServerSettings:
         "PASTURE_MAX_USS",
         "--max-uss",
         metavar="SIZE",
-        help="Replace a worker of a server whose private memory passes this, as in 200M.",
+        help="Replace a worker whose private memory exceeds this, as in 200M.",
         parse=parse_limit,
         engines=lambda engine: engine.replaces_workers,
         refusal=("{} has no way to replace a worker", "leave --max-uss out"),
@@ -225,7 +225,8 @@ class ServerSettings:
                 variable="PASTURE_MAX_USS_JITTER",
                 option="--max-uss-jitter",
                 metavar="FRACTION",
-                help=f"By how much a worker's own limit may be lower.  [default: {DEFAULT_JITTER}]",
+                help="Lower each worker's limit by a random fraction up to this.  "
+                f"[default: {DEFAULT_JITTER}]",
                 takes=float,
                 default=DEFAULT_JITTER,
                 check=parse_jitter,
@@ -236,14 +237,14 @@ class ServerSettings:
         "PASTURE_REFORK",
         "--refork",
         metavar="REQUESTS",
-        help="Of gunicorn: after so many requests a worker becomes the next parent, by generation, "
-        "as in 50,500,2000.",
+        help="gunicorn: after N requests a worker becomes the next parent. One number for "
+        "each generation: 50,500,2000.",
         parse=parse_schedule,
         parts=(
             Setting(
                 variable="PASTURE_REFORK_LEAST_SAVING",
-                help="Fraction of the server's memory that a refork has to save, or it is the last "
-                f"one.  [default: {MIN_SAVING}]",
+                help="Stop reforking after a refork that saves less than this fraction of the "
+                f"server's memory.  [default: {MIN_SAVING}]",
                 default=MIN_SAVING,
             ),
         ),
@@ -260,16 +261,16 @@ class ServerSettings:
     lifespan: str = setting(
         "PASTURE_LIFESPAN",
         "--lifespan",
-        help="Who starts an ASGI application: each worker; the same, and the parent around the "
-        "warm-up; or once the parent, whose state all workers share.  [default: each]",
+        help="Where the ASGI lifespan runs. each: in every worker. warm-up: also in the parent "
+        "during the warm-up. once: only in the parent; workers share its state.  [default: each]",
         takes=("each", "warm-up", "once"),
         default="each",
     )
     probe: bool = setting(
         "PASTURE_PROBE",
         "--probe/--no-probe",
-        help="Before any worker serves, send the warm-up's GET requests to a process that is "
-        "forked as a worker is, and compare the answers.  [default: probe]",
+        help="Before workers start, fork a process like them, send it the warm-up's GET requests, "
+        "and compare the answers.  [default: probe]",
         takes=bool,
         default=True,
     )
@@ -277,15 +278,15 @@ class ServerSettings:
         "PASTURE_PROBE_REQUEST",
         "--probe-request",
         metavar="[METHOD] URL",
-        help="Request to send there in any case. Without it, and without requests of a warm-up, "
-        "GET / is sent if something was found that does not survive a fork.",
+        help="Request that the probe always sends. Without it and without a warm-up it sends GET / "
+        "if the seal found something that does not survive a fork.",
         parse=parse_safe_request,
         check=parse_safe_request,
     )
     probe_lifespan: bool = setting(
         "PASTURE_PROBE_LIFESPAN",
         "--probe-lifespan/--no-probe-lifespan",
-        help="Start and end an ASGI application in that process.  [default: probe-lifespan]",
+        help="Run the ASGI lifespan in the probe.  [default: probe-lifespan]",
         takes=bool,
         default=True,
     )
@@ -293,7 +294,7 @@ class ServerSettings:
         "PASTURE_PROBE_TIMEOUT",
         "--probe-timeout",
         metavar="SECONDS",
-        help=f"For all of the probe.  [default: {PROBE_S:g}]",
+        help=f"Limit of the whole probe.  [default: {PROBE_S:g}]",
         takes=float,
         default=PROBE_S,
         parse=lambda raw: parse_seconds(str(raw)) or PROBE_S,
@@ -301,8 +302,8 @@ class ServerSettings:
     probe_failure: str = setting(
         "PASTURE_PROBE_FAILURE",
         "--probe-failure",
-        help="How to start if the answers differ: without the warm-up, or else without pasture; "
-        "without pasture; not at all; as it is.  [default: no-warm-up]",
+        help="If the probe fails: restart without warm-up (then without pasture), restart without "
+        "pasture, exit, or only report.  [default: no-warm-up]",
         takes=("no-warm-up", "unsealed", "end", "report"),
         default="no-warm-up",
     )
@@ -310,13 +311,13 @@ class ServerSettings:
         "PASTURE_AFTER",
         "--after",
         metavar="MODULE[:NAME]",
-        help="Of python: no seal before this module is imported, or this name in it set.",
+        help="python: do not seal before this module is imported, or this name in it is set.",
         default="",
         engines=lambda engine: engine.name == "python",
         refusal=("--after is of no use to {}", "it preloads by itself"),
     )
     report_file: Path | None = setting(
-        "PASTURE_REPORT_FILE", takes=Path, help="Where a copy of the seal's report goes, as JSON."
+        "PASTURE_REPORT_FILE", takes=Path, help="Write a copy of the seal's report here, as JSON."
     )
 
     @property

@@ -38,7 +38,7 @@ _SCRIPTS = click.option(
 def command() -> None:
     """Keep an interpreter with its modules in a file to start from.
 
-    `PASTURE_IMAGE=FILE pasture-python ...` maps the file in the place of loading modules: after a
+    `PASTURE_IMAGE=FILE pasture-python ...` maps the file instead of loading modules: after a
     reboot, in a fresh container, on a machine of the same kind. An image that is installed needs no
     variable.
     """
@@ -57,21 +57,19 @@ _OF_A_BUILD = (
         type=click.Path(path_type=Path, dir_okay=False),
         default=None,
         metavar="FILE",
-        help="Of `pasture learn`: its modules, and for --app its requests.",
+        help="Preload the modules of this profile, and with --app send its requests.",
     ),
     click.option(
         "--rehearse",
         type=click.Path(exists=True, dir_okay=False, resolve_path=True),
         default=None,
         metavar="FILE",
-        help="Program that does what programs will do: code that it runs lies together.",
+        help="Run this program during the build; the code that it uses is put together.",
     ),
     click.option(
         "--rehearse-imports", is_flag=True, help="Load the modules that the rehearsal imports, too."
     ),
-    click.option(
-        "--warm", multiple=True, metavar="URL", help="Request that the application serves before."
-    ),
+    click.option("--warm", multiple=True, metavar="URL", help="Request to serve before the copy."),
     click.option(
         "--warm-file",
         type=click.Path(path_type=Path),
@@ -79,15 +77,15 @@ _OF_A_BUILD = (
         metavar="FILE",
         help="The same from a file, one a line; `Name: value` is a header of each.",
     ),
-    click.option("--app", default="", metavar="MODULE:NAME", help="The application of --warm."),
+    click.option("--app", default="", metavar="MODULE:NAME", help="Application for --warm."),
     click.option(
-        "--options", default="", metavar="OPTIONS", help="Of Python, as in --options='-u -X dev'."
+        "--options", default="", metavar="OPTIONS", help="Options of Python: --options='-u -X dev'."
     ),
     click.option(
         "--env",
         multiple=True,
         metavar="NAME[=VALUE]",
-        help="Variable that modules find: no others.",
+        help="Variable that modules see while they load; they see no others.",
     ),
     click.option(
         "--secret-file",
@@ -106,7 +104,7 @@ _OF_A_BUILD = (
         "--cpu",
         type=click.Choice(processors.LEVELS),
         default=None,
-        help="For all processors of a level; without it, for those of this model.",
+        help="Fit all processors of this level. Without it, only those of this model.",
     ),
     click.option(
         "--cpu-trust",
@@ -126,7 +124,7 @@ _OF_A_BUILD = (
         is_flag=True,
         help="Have the kernel compare each page that it reads (fs-verity).",
     ),
-    click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="Of the file."),
+    click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="File mode."),
 )
 
 
@@ -337,9 +335,7 @@ def show(file: Path | None, json_file: Path | None) -> None:
 
 @command.command("check")
 @_FILE
-@click.option(
-    "--once", is_flag=True, help="Do not read it where that was done since the last boot."
-)
+@click.option("--once", is_flag=True, help="Skip reading it if that was done since the last boot.")
 def check(file: Path, once: bool) -> None:
     """Compare all of an image with its checksums, and start a program out of it."""
     from pasture_image.start import intact

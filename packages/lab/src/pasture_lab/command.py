@@ -63,7 +63,7 @@ def list_command(json_file: Path | None) -> None:
     help="Of site: the bundled site.  [default: demo/ of the repository]",
 )
 def run_command(**options: Any) -> None:
-    """Run experiments and report: published figure beside measured one.
+    """Run experiments, and report published and measured figures.
 
     Finished runs are kept in DIR and not run again. Servers listen on 127.0.0.1 only;
     nothing is left running. What this machine cannot measure is named, with the reason.

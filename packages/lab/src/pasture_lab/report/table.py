@@ -43,7 +43,7 @@ def print_list(experiments: Iterable[Experiment], console: Console) -> None:
 
 
 def print_result(lab: LabResult, console: Console) -> None:
-    """Print each experiment with published figure beside measured one, and the verdicts."""
+    """Print each experiment with published and measured figure, and the verdicts."""
     for result in lab.results:
         console.print(_title(result))
         console.print(_rows(result))
