@@ -60,7 +60,7 @@ class Measured:
 
 
 def measure(way: str, workers: int, python: Path, folder: Path) -> Measured:
-    """Start an executor with so many workers, and end it.
+    """Start an executor with the given workers, and end it.
 
     Raises:
         click.ClickException: it does not start, or does not end well.

@@ -77,7 +77,7 @@ class Deployment:
             shutil.copy(migrated / "airflow.db", folder / "airflow.db")
 
     def start(self, *words: str, **variables: str) -> Group:
-        """A component, with so many variables more."""
+        """A component, with these variables more."""
         env = environment({**self._settings, **variables})
         log = self.folder / f"{words[0]}.log"
         return Group([self._airflow, *words], log=log, env=env, cwd=self.folder)

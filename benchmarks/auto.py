@@ -74,7 +74,7 @@ def ask(base: str, site: Site, count: int) -> None:
 
 
 def measure(site: Site, way: str, count: int, learned: Path) -> float:
-    """Private bytes of a worker, the median of all, after so many requests."""
+    """Private bytes of a worker, the median of all, after the given requests."""
     with offered(site) as services:
         port = free_port()
         env = variables(site, {**services, "port": str(port)})

@@ -1,7 +1,7 @@
 """`make bench-explain`: pages that a worker dirtied for a known cause, and what explain says.
 
 Each cause has a parent and a worker of its own (tests/programs/dirty_pages.py), which counts
-the pages by itself. Beside it runs the same program dirtying nothing: what is found there
+the pages by itself. Next to it runs the same program dirtying nothing: what is found there
 is the program's own noise and is taken off. Ends with status 1 if a cause is off by more
 than the tolerance.
 """

@@ -1,4 +1,4 @@
-"""Programs out of an image beside `python`: starts, and the memory of sessions and containers.
+"""Programs out of an image next to `python`: starts, and the memory of sessions and containers.
 
 Times from the start of a process to its first answer, with a warm page cache and with the files of
 both dropped from it. Containers are processes in mount, pid, ipc and uts namespaces, each with an

@@ -1,4 +1,4 @@
-"""Programs that start out of an image, beside `python` and a fork server that seals nothing.
+"""Programs that start out of an image, next to `python` and a fork server that seals nothing.
 
 Times from start to end; the memory of sessions that have worked and stay; kernels until they
 answer. `benchmarks.image` runs them.

@@ -1,6 +1,6 @@
 """The number of workers that `pasture try --limit` counts, started under that limit and loaded.
 
-For each policy: a trial counts the workers. So many are started in a control group with the limit,
+For each policy: a trial counts the workers. They are started in a control group with the limit,
 loaded for minutes, and stopped; under `refork` they have a few generations meanwhile. Nothing may
 be killed and each request has an answer. Then more and more workers are started, until the kernel
 kills one: how far the count was from that.

@@ -1,4 +1,4 @@
-"""`make bench-rivals`: other ways to have the workers of a site in less memory, beside the seal.
+"""`make bench-rivals`: other ways to have the workers of a site in less memory, next to the seal.
 
 Each round starts every variant once, in turned-around order, with the same load on the bundled
 site, under gunicorn but for the fork server. Ratios to plain workers are formed within a round.
@@ -155,7 +155,7 @@ def measure(
         if variant == "ksm":
             time.sleep(merge_s)
         full = [process.memory_full_info() for process in tree]
-        # Beside the workers there are their parent and, of multiprocessing, its helpers.
+        # Besides the workers there are their parent and, of multiprocessing, its helpers.
         served = [one.uss for process, one in zip(tree, full, strict=True) if _served(process)]
         private = sum(served) / len(served)
         pss = sum(one.pss for one in full)

@@ -1,4 +1,4 @@
-"""All programs of the bundled site at once: one heap out of an image, beside each on its own.
+"""All programs of the bundled site at once: one heap out of an image, and each on its own.
 
 Four web workers under gunicorn, a Celery worker with four pool processes, beat, a consumer, and a
 command every ten seconds. They run under `python`, with each server sealed by itself, and all out

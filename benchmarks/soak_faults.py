@@ -2,7 +2,7 @@
 
 A server under a steady load whose every request is accounted for gets a fault every ten seconds
 (`benchmarks.faults.kinds`). After each it has to serve again at full strength. Only what a killed
-or starved process served may be lost. An exporter beside it is scraped every second: no total
+or starved process served may be lost. An exporter next to it is scraped every second: no total
 may fall. When the master is killed or stopped, no process may be left and nothing of it on its
 disk; then another server is started, in turn with no `/proc` and a read-only root.
 
@@ -43,7 +43,7 @@ class Broken(click.ClickException):
 
 
 class Record:
-    """What was done, and what came of it."""
+    """What was done, and its outcome."""
 
     def __init__(self, path: Path, server: str, seed: int) -> None:
         self._path, self._began = path, time.monotonic()

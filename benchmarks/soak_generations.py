@@ -37,7 +37,7 @@ MAX_A_GENERATION: Mapping[str, float] = {
 """Growth of a process by generation. Some 75 sealed objects of each worker stay for good: the
 worker itself, its handlers of signals and the like. These are 8 KiB, 10 with the plugs of each
 hundredth generation, and some three mappings in 100 generations: what a forked process adds to the
-heap, or maps beside another mapping, the kernel does not join to what was there."""
+heap, or maps next to another mapping, the kernel does not join to what was there."""
 
 WAVERS_BY: Mapping[str, float] = {"descriptors": 0, "threads": 0, "mappings": 4, "kib": 150}
 """Difference between two generations that means nothing."""

@@ -64,7 +64,7 @@ def uvicorn_arguments(port: int) -> list[str]:
 
 
 class Served(Group):
-    """A server of the application with so many workers, which answers.
+    """A server of the application with the given workers, which answers.
 
     Args:
         begin: of its command line.

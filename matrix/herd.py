@@ -92,7 +92,7 @@ class Load:
     """Clients that send a list of requests over and over, each request once.
 
     Attributes:
-        sent: what came of each, in the order of the answers.
+        sent: the outcome of each, in the order of the answers.
     """
 
     def __init__(

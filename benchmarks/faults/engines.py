@@ -1,6 +1,6 @@
 """The engines that faults are done to: how each is started in both variants, and put jobs to.
 
-An engine is one command, whose processes get the faults. What it needs beside itself (Redis, a
+An engine is one command, whose processes get the faults. What it needs besides itself (Redis, a
 scheduler, a master) is left alone.
 """
 
@@ -28,7 +28,7 @@ class Start:
     """What a command of an engine is made from.
 
     Attributes:
-        url: of what the engine needs beside itself.
+        url: of what the engine needs besides itself.
         port: that a server of HTTP listens to.
         small: the folder that the engine lives in.
     """
@@ -58,9 +58,9 @@ class Kind:
     Attributes:
         command: starts it.
         client: module of `programs/` that puts numbered jobs; "" for a server of HTTP.
-        service: what it needs beside itself; gives an address.
+        service: what it needs besides itself; gives an address.
         packages: as of a row of `make engines`.
-        reload: signal at which it begins anew; None where it has none.
+        reload: signal at which it begins again; None where it has none.
         small_size: of its file system.
         variables: of the engine and its client.
         sealed_client: variables of the client of the sealed variant.
@@ -162,6 +162,6 @@ KINDS: tuple[Kind, ...] = (
 
 @contextlib.contextmanager
 def served(kind: Kind, place: Place) -> Iterator[tuple[str, int]]:
-    """What an engine needs beside itself runs while the block does: its address, and a port."""
+    """What an engine needs besides itself runs while the block does: its address, and a port."""
     with kind.service(place) as url:
         yield url, free_port()

@@ -209,9 +209,9 @@ def running(
     folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(FaultPlace(folder, kind.small_size))
-        beside = folder / "beside"
-        beside.mkdir(exist_ok=True)
-        engine = Place(python, beside)
+        other = folder / "other"
+        other.mkdir(exist_ok=True)
+        engine = Place(python, other)
         url, port = stack.enter_context(served(kind, engine))
         run = Run(
             kind, variant, place, Start(engine, variant, url, port, place.small), chance, tally

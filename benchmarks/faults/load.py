@@ -42,7 +42,7 @@ class Loss:
 
 
 class Load:
-    """What came of all requests; a subclass sends them.
+    """The outcomes of all requests; a subclass sends them.
 
     Attributes:
         answered: number of right answers.
@@ -121,7 +121,7 @@ class Requests(Load):
 
 
 class Tasks(Load):
-    """Celery's tasks: sent by one thread that also asks what came of them."""
+    """Celery's tasks: sent by one thread that also asks for their outcomes."""
 
     def __init__(self, broker: str) -> None:
         import celery
@@ -175,8 +175,8 @@ def scoreboard_of(server_pid: int) -> int | None:
 class Scraper:
     """An exporter of one life of a server, and who asks it every second.
 
-    At a reload uWSGI and Celery run their program anew in the same process, and its counts begin
-    anew too. That is no fall.
+    At a reload uWSGI and Celery run their program again in the same process, and its counts begin
+    again too. That is no fall.
 
     Attributes:
         falls: totals that fell, a line each.

@@ -21,7 +21,7 @@ KILLING = (
 """Faults with a SIGKILL in them."""
 
 _BY_CHANCE = 3
-"""So many jobs may a killed process have in hand, or have taken and not started."""
+"""Jobs that a killed process may have in hand, or have taken and not started."""
 
 FOLDER = REPOSITORY / "var" / "soak-engines"
 

@@ -104,5 +104,5 @@ def environment(**more: str) -> dict[str, str]:
 
 def tool(name: str) -> str:
     """A command of the environment."""
-    beside = BIN / name
-    return str(beside) if beside.exists() else shutil.which(name) or name
+    own = BIN / name
+    return str(own) if own.exists() else shutil.which(name) or name

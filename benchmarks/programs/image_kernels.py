@@ -1,4 +1,4 @@
-"""`image_kernels.py PROGRAM COUNT`: seconds until so many kernels have answered, and of processors
+"""`image_kernels.py PROGRAM COUNT`: seconds until COUNT kernels have answered, and of processors
 that they took until then.
 
 All kernels are started, then all are asked at once, by sockets of one process: a client's own work

@@ -1,6 +1,6 @@
 """gunicorn's configuration for `benchmarks.rivals`: the recipe that RIVAL names, and no other.
 
-Each recipe stands here as its users write it. The one that seals is `pasture run` with no
+Each recipe is here as its users write it. The one that seals is `pasture run` with no
 configuration at all.
 """
 

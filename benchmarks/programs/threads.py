@@ -1,4 +1,4 @@
-"""Seals again and again beside threads that allocate, compute, wait and fork.
+"""Seals again and again while threads allocate, compute, wait and fork.
 
     python benchmarks/programs/threads.py SECONDS SEED
 
@@ -75,7 +75,7 @@ def guarded(function: Callable[[random.Random], None], seed: int) -> None:
 
 
 def main(seconds: float, seed: int) -> int:
-    warnings.simplefilter("ignore")  # of forks beside threads
+    warnings.simplefilter("ignore")  # of forks while threads run
     threads = [
         threading.Thread(target=guarded, args=(function, seed + number))
         for number, function in enumerate((allocate, allocate, compute, wait, fork))

@@ -1,7 +1,7 @@
 """A FastAPI application with pydantic models and SQLAlchemy tables, as `uvicorn_workers` serves it.
 
 Sixteen resources, each with a table, three models and four routes; SQLite below, of each worker's
-own. Nothing is held beside what the packages and these definitions are.
+own. Nothing is held besides what the packages and these definitions are.
 """
 
 from __future__ import annotations

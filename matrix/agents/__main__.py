@@ -1,7 +1,7 @@
 """Boots gunicorn and uvicorn with each agent, and writes docs/results/agents.md.
 
-Without names: all of agents.toml, and the page. What came of a boot is kept in results.jsonl; a run
-takes up where the last one left off, and --again makes all of it anew. The exit status is 1 where a
+Without names: all of agents.toml, and the page. Each boot's outcome is kept in results.jsonl; a run
+takes up where the last one left off, and --again starts over. The exit status is 1 where a
 worker was not sealed, marks were lost or came twice, or the seal named what copes with a fork, in a
 row that does not own up to it.
 """

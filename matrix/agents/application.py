@@ -35,14 +35,14 @@ if recipe is not None and is_started_here:
 
 
 def note_threads() -> None:
-    """Write down, once, what runs beside the one that forks."""
+    """Write down, once, what runs besides the one that forks."""
     path = _NOTES / f"{os.getpid()}.json"
     if os.getpid() == _LOADED_BY and not path.exists():
         path.write_text(json.dumps(threads()))
 
 
 def threads() -> dict[str, Any]:
-    """Pid, names of the Python threads beside this one, and how many the kernel counts."""
+    """Pid, names of the Python threads besides this one, and how many the kernel counts."""
     own = threading.current_thread()
     names = sorted(thread.name for thread in threading.enumerate() if thread is not own)
     tasks = len(list(Path("/proc/self/task").iterdir()))

@@ -1,4 +1,4 @@
-"""What came of each boot, kept in git next to the page that is made of it."""
+"""The outcome of each boot, kept in git next to the page that is made of it."""
 
 from __future__ import annotations
 

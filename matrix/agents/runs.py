@@ -78,7 +78,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of one boot.
+    """The outcome of one boot.
 
     Attributes:
         python: the version of CPython.
@@ -86,7 +86,7 @@ class Run:
         reason: why the parent was not sealed; None if it was.
         left_out: steps of the seal that were not taken, each with the reason.
         hazards: what the seal named as not fit for a fork.
-        threads_before, tasks_before: names of Python threads beside the one that forks, and
+        threads_before, tasks_before: names of Python threads besides the one that forks, and
             threads that the kernel counts, at the parent's first fork.
         threads_after, tasks_after: the same in a worker at the end.
         private_bytes: of each worker.
@@ -342,7 +342,7 @@ class Trial:
         return PROMOTED in self.log.read_text(errors="replace")
 
     def _noted_by_the_application(self) -> dict[str, Any]:
-        """What ran beside the process that loaded the application, at its first fork."""
+        """What ran besides the process that loaded the application, at its first fork."""
         found: dict[str, Any] = json.loads(next(self._folder.glob("[0-9]*.json")).read_text())
         return found
 

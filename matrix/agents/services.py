@@ -1,4 +1,4 @@
-"""What agents talk to beside the sink: Redis, PostgreSQL, and servers in the agent's environment.
+"""What agents talk to besides the sink: Redis, PostgreSQL, and servers in the agent's environment.
 
 Each is started for one boot, on the loopback, and hands out what it has taken.
 """

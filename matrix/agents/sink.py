@@ -45,7 +45,7 @@ ANSWERS: Mapping[str, Any] = {
     "/info": {"version": "7.60.0", "endpoints": ["/v0.4/traces", "/v0.5/traces"]},
     "/sdk/latest-all": {"flags": {}, "segments": {}},
 }
-"""What is answered to a path, beside {}: Datadog's agent, LaunchDarkly's service."""
+"""What is answered to a path, besides {}: Datadog's agent, LaunchDarkly's service."""
 
 
 class Sink:

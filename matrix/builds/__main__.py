@@ -30,7 +30,7 @@ def known_builds() -> list[Build]:
 
 
 def outcome_of(build: Build, with_tests: bool) -> Outcome:
-    """What came of a build: as it is kept, and what is missing is tried now."""
+    """The outcome of a build: as it is kept, and what is missing is tried now."""
     outcome = complete(kept(build.name, build.minor), build.minor, build.ways, with_tests)
     keep(outcome, build.minor)
     click.echo(f"{build.name}: {Row(build, outcome).in_short()}")

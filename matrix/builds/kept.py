@@ -1,4 +1,4 @@
-"""What came of each build, kept in build/builds, so that a run can be taken up again.
+"""The outcome of each build, kept in build/builds, so that a run can be taken up again.
 
 Invariant: a result is only given back for the same sources and the same wheel. Two things are kept
 for the page alone: why there is no such interpreter, for it may be there the next time, and what

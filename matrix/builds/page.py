@@ -43,7 +43,7 @@ class Row:
         return ", ".join(filter(None, (*self.ways(), native(self.outcome))))
 
     def ways(self) -> list[str]:
-        """What came of each way of installing that is tried, as "seals from source"."""
+        """The outcome of each way of installing that is tried, as "seals from source"."""
         found = {"source": self.outcome.source, "wheel": self.outcome.wheel}
         return [f"{word(found[how])} from {how}" for how in self.build.ways]
 
@@ -131,7 +131,7 @@ def write_page(rows: Sequence[Row], untried: Sequence[str] = ()) -> None:
     """Puts the matrix between the marks of the page; the rest of it stays.
 
     Args:
-        rows: what came of the builds that were tried.
+        rows: the outcomes of the builds that were tried.
         untried: names of the others.
     """
     there = [row for row in rows if row.outcome.absent is None]

@@ -1,4 +1,4 @@
-"""What is tried on one build of CPython, and what came of it.
+"""What is tried on one build of CPython, and the outcome.
 
 pasture is installed from source and by the wheel that `make wheels` left, each into an environment
 of its own below build/builds. On the first run the native tests; on both a child's private

@@ -3,7 +3,7 @@
     python matrix/cpython 3.13 3.14 [--debug-build] [--warm] [--module NAME]...
 
 Each module is run twice (module_program.py), in processes of its own. A test that fails
-in the sealed run alone must stand in expected.toml; else the exit status is 1. A failure
+in the sealed run alone must be in expected.toml; else the exit status is 1. A failure
 that a second sealed run does not show is reported as unsteady, but a crash never is.
 """
 

@@ -4,7 +4,7 @@
 
 Each module is run three times, in processes of its own: with the built-in collector, with
 `gc.collect` replaced, and with every full collection out of line. A test that does not end
-the same must stand in expected.toml, with the reason; else the exit status is 1. One that a
+the same must be in expected.toml, with the reason; else the exit status is 1. One that a
 second run does not show again is reported as unsteady, but a crash never is.
 """
 

@@ -9,7 +9,7 @@ Modes, each module in a process of its own:
   collector  every full collection out of line
 
 What fails there and not in a plain process is run again, both ways, before it counts. It
-must then stand in expected.toml; else the exit status is 1. A crash never is expected.
+must then be in expected.toml; else the exit status is 1. A crash never is expected.
 Runs are kept in build/cpython, so the command takes up where it was left; runs of an
 extension that has changed since are made again.
 """

@@ -2,7 +2,7 @@
 
 `.venvs/3.14/bin/python matrix/cpython/image.py [MODULE ...]`: each module twice, by `python` and by
 the stub. Programs without options come out of an image, the others by `python`. Prints what
-differs. README.md beside this lists what is known.
+differs. README.md next to this lists what is known.
 """
 
 from __future__ import annotations

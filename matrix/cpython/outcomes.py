@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _WORST_LAST = ("skipped", "passed", "failed")
 
 PROCESS = "(the process)"
-"""Stands in place of a test where the process did not end well after all tests."""
+"""Takes the place of a test where the process did not end well after all tests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Runs of modules that are kept, so that a long comparison can be taken up again.
 
-One file a run, build/cpython/INTERPRETER/KIND/MODULE.json. Beside the run it holds how it was
+One file a run, build/cpython/INTERPRETER/KIND/MODULE.json. Besides the run it holds how it was
 ordered, and names the pasture that was under test by a digest of its sources: a run of
 another one is not taken for this one's.
 """

@@ -56,7 +56,7 @@ def order(number: int) -> tuple[Variant, ...]:
 
 
 def measure(engine: Engine, rounds: int, again: bool) -> None:
-    """Bring a row to so many rounds. Each start is kept at once."""
+    """Bring a row to the given rounds. Each start is kept at once."""
     python = python_for(engine.packages)
     version = _ask(python, "import platform; print(platform.python_version())")
     key = key_of(engine, version)

@@ -58,7 +58,7 @@ class Engine:
     Attributes:
         name: of the row, its module and the file of its results.
         title: in the table.
-        rank: rows stand in this order; those of one rank by name.
+        rank: rows are in this order; those of one rank by name.
         theirs: how the engine is used without pasture, in one line.
         way_in: the one line that seals it, as a user writes it.
         workers: number of them that are measured.

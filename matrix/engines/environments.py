@@ -2,7 +2,7 @@
 
 The start file of `pasture[auto]` is in each, too: without its variable it imports nothing.
 
-Owns where they are and when one is made anew. Invariant: an environment with a stamp holds what the
+Owns where they are and when one is remade. Invariant: an environment with a stamp holds what the
 file pins.
 """
 

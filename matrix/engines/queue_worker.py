@@ -21,7 +21,7 @@ TIMEOUT_S = 300
 
 
 def start(command: Sequence[str], folder: Path, **variables: str) -> Group:
-    """A worker with the programs on its path, and so many variables more.
+    """A worker with the programs on its path, and these variables more.
 
     Args:
         command: begins with a program of the environment that it is for, which comes first in PATH:

@@ -4,7 +4,7 @@
 
 Each engine starts the zoo (`programs/zoo.py`) in each of its modes, and two workers write what
 they have. Relations between workers that differ from those of plain ones, and that expected.toml
-does not list with a reason, make the exit status 1. What came of each start is kept in
+does not list with a reason, make the exit status 1. The outcome of each start is kept in
 var/identity, from which docs/results/identities.md is written once all engines were started.
 """
 

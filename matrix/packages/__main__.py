@@ -2,10 +2,10 @@
 
     python matrix/packages [NAME...] [--resume] [--check-build]
 
-The packages stand in packages.toml. The tests of each are run twice, in a forked child each
-time, once sealed before the fork. A test that fails in the sealed run alone must stand in
+The packages are in packages.toml. The tests of each are run twice, in a forked child each
+time, once sealed before the fork. A test that fails in the sealed run alone must be in
 expected.toml, with the reason; else the exit status is 1. A failure that more runs do not
-lay to the seal is reported as unsteady, but a crash never is. What came of a package is kept
+lay to the seal is reported as unsteady, but a crash never is. The outcome of a package is kept
 in build/packages; --resume runs only what is not there yet for this state of pasture.
 """
 

@@ -83,7 +83,7 @@ def report(site: Site, mode: Mode, differences: Sequence[Difference], run: Run) 
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--resume", is_flag=True, help="Not what was run before, on the same sources.")
 @click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)))
-@click.option("--lock", "locks", is_flag=True, help="Pin versions anew, and run nothing.")
+@click.option("--lock", "locks", is_flag=True, help="Pin versions again, and run nothing.")
 @click.option("--versions", is_flag=True, help="Old and new versions of libraries, and their page.")
 def main(
     names: Sequence[str], resume: bool, modes: Sequence[str], locks: bool, versions: bool

@@ -1,4 +1,4 @@
-"""What a session does, and what came of it, step by step.
+"""What a session does, and the outcome, step by step.
 
 A step is one request, or one other act with a result. Its record holds what is compared: status,
 place of a redirect, type and masked text of the body.
@@ -46,7 +46,7 @@ class Step:
     Attributes:
         name: method and path, numbered where they come again.
         status: of HTTP; 0 for none.
-        text: what is compared beside the status, masked.
+        text: what is compared besides the status, masked.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Browser:
         """Fill in a form of a page and send it.
 
         Args:
-            fields: of the form, beside what it holds already.
+            fields: of the form, besides what it holds already.
             form: which of the page's; -1 for the one with most of these fields.
             files: to upload, as requests takes them.
         """
@@ -155,7 +155,7 @@ class Browser:
         self.note(f"{count} times GET {path}", 0, text, masked=True)
 
     def until(self, what: str, holds: Callable[[], bool], timeout_s: float = 60.0) -> None:
-        """Wait for something that the site does by itself; a step with what came of it."""
+        """Wait for something that the site does by itself; a step with the outcome."""
         deadline = time.monotonic() + timeout_s
         while not (done := holds()) and time.monotonic() < deadline:
             time.sleep(0.2)

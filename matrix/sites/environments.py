@@ -21,7 +21,7 @@ PREPARE_S = 900.0
 
 
 def lock(site: Site) -> None:
-    """Pin the versions of a site anew."""
+    """Pin the versions of a site again."""
     asked = site.folder / "packages.in"
     asked.parent.mkdir(parents=True, exist_ok=True)
     asked.write_text("\n".join(site.packages) + "\n")
@@ -69,7 +69,7 @@ def run(command: Sequence[str], env: Mapping[str, str], cwd: Path, log: Path) ->
 
 
 def restore_data(site: Site, services: Mapping[str, str]) -> None:
-    """The folder of data as it was first made. With services, which start empty, made anew.
+    """The folder of data as it was first made. With services, which start empty, made again.
 
     Raises:
         click.ClickException: the script that makes it failed.

@@ -1,4 +1,4 @@
-"""What came of each site, kept in build/test-sites, so that a run can be taken up again.
+"""The outcome of each site, kept in build/test-sites, so that a run can be taken up again.
 
 A result is only given back for the same table entry and the same build.
 """

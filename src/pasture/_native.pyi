@@ -29,7 +29,7 @@ class Immortalized(TypedDict):
     left_mortal: int
     """Frames, generators, coroutines and files, left as they are: their end has an effect."""
     owners_left_out: int
-    """1 if there were so many owners of these that only the nearest were left; else 0."""
+    """1 if these had too many owners, so that only the nearest were left; else 0."""
     containers: int
     """Containers of registered types met so far."""
     containers_failed: int
@@ -92,7 +92,7 @@ def private_fields() -> list[tuple[str, str, str, tuple[str, ...], int]]:
     out without it, and the offset in bytes that is in use."""
 
 def shift_field(row: int, offset: int, /) -> None:
-    """Check build only: take a field for so many bytes further on, and verify all anew."""
+    """Check build only: take a field to be this many bytes further on, and verify all again."""
 
 def python_threads() -> int:
     """Number of Python thread states of this interpreter, the caller's included."""
@@ -245,7 +245,7 @@ def files(frozen: bool | None = None, /) -> list[object]:
 
     Args:
         frozen: those that were there at the last seal, or those that are not frozen; None for
-            both, where one may stand twice.
+            both, where one may be there twice.
     """
 
 def finalize(op: object, /) -> None:
@@ -302,11 +302,11 @@ def watch_collections(on: bool, /) -> None:
 
 def is_watching_collections() -> bool: ...
 def is_collecting() -> bool:
-    """Whether a garbage collection runs: the caller is a finalizer or a callback, or beside one."""
+    """Whether a garbage collection runs: the caller is a finalizer or callback, or next to one."""
 
 def collection_history() -> CollectionHistory: ...
 def instances(types: tuple[type, ...], /) -> list[Any]:
-    """The objects of exactly these types that stand in the collector's lists, but frozen ones.
+    """The objects of exactly these types that are in the collector's lists, but frozen ones.
 
     Raises NotImplementedError where the extension does not know the collector.
     """

@@ -1,6 +1,6 @@
 """Every error that pasture raises on purpose, in one hierarchy.
 
-Each class stands for one thing that can stand in a user's way and carries the exit code
+Each class stands for one thing that can get in a user's way and carries the exit code
 that the command line ends with. Each instance says what happened and, as `hint`, what to
 do about it. A user never sees a traceback for one of these.
 """

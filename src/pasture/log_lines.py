@@ -1,7 +1,7 @@
 """pasture's logger, and the lines of a server's log that `pasture try` reads again.
 
 One format writes each line and finds it. A format has a `%s` for each value. In the log `pasture: `
-stands before it, by the handler of `pasture`'s logger, or as `PREFIX` in a logger of the server's.
+is put before it, by the handler of `pasture`'s logger, or as `PREFIX` in a logger of the server's.
 Lists that are too long for a line or a log are cut here.
 """
 
@@ -18,7 +18,7 @@ REFORK_FAILED = "refork to generation %s failed: %s; generation %s goes on; %s"
 REFORKED = "all workers are of generation %s"
 NO_SEAL = "%s: no seal"
 PROBE = "probe: %s"
-STARTING_ANEW = "probe: starting anew without %s"
+STARTING_ANEW = "probe: restarting without %s"
 THE_WARM_UP = "the warm-up"
 WARM_UP_STEP = "warm-up: %s"
 WARM_UP_END = "warm-up: %s requests, %s failed"

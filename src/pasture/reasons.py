@@ -1,6 +1,6 @@
 """Codes of reasons, for programs: why a step was not taken, and what does not survive a fork.
 
-`Hazard` is one thing of the latter sort. A sentence for people stands beside each. No module
+`Hazard` is one thing of the latter sort. Each has a sentence for people next to it. No module
 matches sentences of another one.
 """
 

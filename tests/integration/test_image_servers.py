@@ -163,5 +163,5 @@ def test_an_image_that_cannot_be_used_is_a_mistake_of_the_command_line(tmp_path:
     other = tmp_path / "python"
     other.symlink_to(sys.executable)
     done = run(other, "auto")
-    assert "there is no pasture-python beside" in done.stderr
+    assert "there is no pasture-python next to" in done.stderr
     assert "pasture[image]" in done.stderr

@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 PASSED = re.compile(r"probe: (\d+) requests? answered as they should be")
-ANEW = "pasture: probe: starting anew without the warm-up"
-ANEW_PLAIN = "pasture: probe: starting anew without pasture"
+ANEW = "pasture: probe: restarting without the warm-up"
+ANEW_PLAIN = "pasture: probe: restarting without pasture"
 
 
 def options(*paths, others=()):

@@ -63,7 +63,7 @@ Imports = Mapping[str, frozenset[str]]
 
 
 def imported(tree: ast.AST, module: str, is_package: bool = False) -> Iterator[str]:
-    """Dotted names that the statements of a module import, wherever they stand."""
+    """Dotted names that the statements of a module import, wherever they are."""
     here = module.split(".")
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

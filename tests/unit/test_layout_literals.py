@@ -1,7 +1,7 @@
 """No room in Python knows a number of CPython's layouts: the extension has verified them.
 
 `_native.field_offsets` has offsets, sizes and bits. A number of another source (glibc, the kernel,
-pasture's own) may look alike: it stands in `OTHERS`, with the reason.
+pasture's own) may look alike: it is in `OTHERS`, with the reason.
 """
 
 import ast

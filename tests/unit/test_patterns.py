@@ -1,6 +1,6 @@
 """No regular expression of pasture takes more than a number of steps in proportion to a text.
 
-All of them: those that modules hold, and those that stand in calls of `re`. Texts are logs, names,
+All of them: those that modules hold, and those in calls of `re`. Texts are logs, names,
 headers, pages and documents of other programs and users: one that grows with the square of a line
 keeps a command busy, one that grows faster never lets it end.
 """
@@ -80,7 +80,7 @@ def _uses(tree: ast.Module, name: str | None) -> set[str]:
 
 
 def _text(node: ast.expr) -> str | bytes | None:
-    """A pattern that stands there; for what is put into it there is one letter."""
+    """A pattern that is there; for what is put into it there is one letter."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
         return node.value
     if isinstance(node, ast.JoinedStr):

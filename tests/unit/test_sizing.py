@@ -33,7 +33,7 @@ def test_memory_decides_where_it_is_short(tmp_path: Path) -> None:
 
 
 def test_all_moments_of_the_trial_must_fit(tmp_path: Path) -> None:
-    """Before a refork workers have much private memory; in it the molds take more beside them."""
+    """Before a refork workers have much private memory; in it the molds take more besides them."""
     before, within = (100, 200), (40, 300)
     moments = [{"private_bytes": p * MIB, "parent_bytes": r * MIB} for p, r in (before, within)]
     document = trial(tmp_path / "try.json", worst_moments=moments)

@@ -1,4 +1,4 @@
-"""Jobs of RQ, and a client: `python -m rq_jobs URL JOBS` puts so many into the queue.
+"""Jobs of RQ, and a client: `python -m rq_jobs URL JOBS` puts JOBS of them into the queue.
 
 The client prints a line of JSON for each result, in the order of the jobs.
 """

@@ -111,9 +111,9 @@ def main(master: str, folder: Path, settings: list[str]) -> None:
 
 
 def write(path: Path, document: Any) -> None:
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps(document))
-    beside.replace(path)
+    part = path.with_suffix(".new")
+    part.write_text(json.dumps(document))
+    part.replace(path)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def measure(variant: Variant, place: Place) -> Figures:
             found = queue_worker.put_until_all_work(place.python, "dramatiq_jobs", url, WORKERS)
             workers, rate = found
             private, pss = memory_of(workers, others=set(group.members()) - set(workers))
-            group.send_signal(signal.SIGHUP)  # starts all of it anew
+            group.send_signal(signal.SIGHUP)  # restarts all of it
             group.wait_for(
                 lambda: not set(workers) & set(group.members()),
                 "the old workers stay",

@@ -48,7 +48,7 @@ class Recorder:
         write_event(self._events, nodeid, "started")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        # A test passes when its call did; setup and teardown count if something came of them.
+        # A test passes when its call did; setup and teardown count if they had an outcome.
         if report.when != "call" and report.passed:
             return
         if report.skipped and hasattr(report, "wasxfail"):

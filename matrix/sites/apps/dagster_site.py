@@ -34,7 +34,7 @@ async def application(scope, receive, send):
 
 
 def open_server():
-    """The web server over the code server that runs beside."""
+    """The web server over the code server that runs next to it."""
     instance = opened.enter_context(DagsterInstance.get())
     target = GrpcServerTarget(
         host="localhost", port=None, socket=os.environ["CODE_SOCKET"], location_name="jobs"

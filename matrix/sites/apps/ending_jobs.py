@@ -1,4 +1,4 @@
-"""Jobs of RQ that end themselves, and a program that enqueues them and prints what came of each.
+"""Jobs of RQ that end themselves, and a program that enqueues them and prints the outcome of each.
 
 python ending_jobs.py QUEUE
 """

@@ -1,4 +1,4 @@
-"""Dispatches tasks of Pulp that end themselves, and prints what came of each."""
+"""Dispatches tasks of Pulp that end themselves, and prints the outcome of each."""
 
 import sys
 import time

@@ -33,5 +33,5 @@ def clear():
 
 
 def start(job, *arguments):
-    """Do a job beside the request."""
+    """Do a job next to the request."""
     threading.Thread(target=job, args=arguments, daemon=True).start()

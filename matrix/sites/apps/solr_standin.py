@@ -3,7 +3,7 @@
     python solr_standin.py FOLDER
 
 Fields in a query are compared as a whole, words without a field are looked for in all texts, and
-everything in a query has to hold, but for what "OR" stands between. FOLDER gets the address.
+everything in a query has to hold, but for what "OR" separates. FOLDER gets the address.
 """
 
 import json

@@ -1,6 +1,6 @@
 """NetBox's configuration, its database with a superuser and a token, and its static files.
 
-The migrations take minutes. The database that they make is kept beside the data, and copied back.
+The migrations take minutes. The database that they make is kept next to the data, and copied back.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Pulp's settings, its database with an administrator, and a file that a repository serves.
 
-The migrations take minutes. The database that they make is kept beside the sites, and copied back.
+The migrations take minutes. The database that they make is kept next to the sites, and copied back.
 """
 
 import base64

@@ -105,7 +105,7 @@ class Suite:
         run = self.run("--keep", *options)
         assert " tests collected in " in run.output
         assert "not kept" not in run.output
-        return run, run.line("pasture: collected anew: ")
+        return run, run.line("pasture: collected again: ")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@
 
 #include "readable.h"
 
-/* The list of hooks, or NULL. The field may stand elsewhere than the headers say. */
+/* The list of hooks, or NULL. Its place may differ from what the headers say. */
 static inline PyObject *
 cpy_audit_hooks(void)
 {
@@ -20,7 +20,7 @@ cpy_audit_hooks(void)
     return is_list ? hooks : NULL;
 }
 
-/* Where a hook stands in the list; -1 if it does not. */
+/* The index of a hook in the list; -1 if it is not there. */
 static inline Py_ssize_t
 cpy_find_audit_hook(PyObject *hook)
 {

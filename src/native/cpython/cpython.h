@@ -6,7 +6,7 @@
  * interpreter.
  *
  * Words used throughout:
- *   listed      an object that stands in one of the collector's lists ("tracked")
+ *   listed      an object that is in one of the collector's lists ("tracked")
  *   immortal    reference counting leaves the object alone (PEP 683, CPython 3.12)
  *   pool        pymalloc's unit of one size class, 16 KiB; not an OS page
  */

@@ -1,7 +1,7 @@
 /* The table of fields: one line a field, by the name that CPython's headers give it. Fields that
  * have no public structure are counted from a neighbour.
  *
- * Sizes, bits and masks stand in holders in parentheses.
+ * Sizes, bits and masks have holders in parentheses.
  */
 #include "fields.h"
 

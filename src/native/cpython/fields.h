@@ -1,4 +1,4 @@
-/* Where the fields of common objects stand, for a reader in another process.
+/* Where the fields of common objects are, for a reader in another process.
  *
  * `pasture explain` names the field that was written to by its offset in the object.
  */
@@ -7,7 +7,7 @@
 
 #include "pycore.h"
 
-/* Where a field stands, for a reader in another process; or a size, or a bit of a field. */
+/* Where a field is, for a reader in another process; or a size, or a bit of a field. */
 typedef struct {
     const char *holder; /* type, or structure that is none */
     const char *name;

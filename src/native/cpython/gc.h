@@ -22,7 +22,7 @@ cpy_gc_state(void)
     return (struct _gc_runtime_state *)((char *)PyInterpreterState_Get() + cpy_found.gc_state);
 }
 
-/* The array of generations. Builds of one version differ in where it stands. */
+/* The array of generations. Builds of one version differ in where it is. */
 static inline struct gc_generation *
 cpy_gc_generations(struct _gc_runtime_state *gc)
 {
@@ -65,7 +65,7 @@ cpy_gc_head(PyObject *op)
     return (PyGC_Head *)op - 1;
 }
 
-/* Whether `op` stands in one of the lists. */
+/* Whether `op` is in one of the lists. */
 static inline bool
 cpy_gc_listed(PyObject *op)
 {
@@ -193,7 +193,7 @@ cpy_gc_count_up_to(PyGC_Head *list, size_t limit)
     return count;
 }
 
-/* At most so many objects are frozen by the interpreter itself, which 3.12 and 3.13 do. */
+/* The most objects that are frozen by the interpreter itself, which 3.12 and 3.13 do. */
 #define CPY_GC_FROZEN_AT_START_OBJECTS 1000u
 
 /* Same as PyObject_IS_GC(), without the call. */
@@ -205,8 +205,8 @@ cpy_is_container(PyObject *op)
            && (type->tp_is_gc == NULL || type->tp_is_gc(op));
 }
 
-/* Whether an object that is no container now may stand in a list: its type has containers
-   and changes its mind, as greenlets do while they run. Static types never stand in one. */
+/* Whether an object that is no container now may be in a list: its type has containers
+   and changes its mind, as greenlets do while they run. Static types never are in one. */
 static inline bool
 cpy_may_hide_in_list(PyObject *op)
 {

@@ -1,7 +1,7 @@
 /* Immortal objects (PEP 683, CPython 3.12): what makes one, and how far its count has drifted.
  *
  * From 3.12 on a certain range of counts means "never freed", and the interpreter leaves such a
- * count alone. 3.14 adds a flag beside the count. On 3.11 no object is immortal.
+ * count alone. 3.14 adds a flag next to the count. On 3.11 no object is immortal.
  */
 #ifndef PASTURE_CPYTHON_IMMORTALITY_H
 #define PASTURE_CPYTHON_IMMORTALITY_H

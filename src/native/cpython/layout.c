@@ -126,8 +126,7 @@ leave_out(const layout_row *row)
     }
 }
 
-/* Verifies each field. Rows stand in an order in which the later may rely on the earlier; what
-   everything depends on ends the search. */
+/* Verifies each field. A row may rely on those before it. One that all depend on ends the search. */
 static int
 verify_rows(layout_samples *samples)
 {

@@ -117,7 +117,7 @@ layout_monitoring(const layout_samples *samples, size_t at)
 #endif
 }
 
-/* Whether the instruction with the number that stands `at` is RESUME, and there is one before if
+/* Whether the instruction with the number `at` is RESUME, and there is one before if
    `is_later`. */
 static int
 leads_to_resume(PyCodeObject *code, size_t at, bool is_later)

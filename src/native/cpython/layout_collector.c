@@ -91,7 +91,7 @@ layout_generations(const layout_samples *Py_UNUSED(samples), size_t at)
     return 1;
 }
 
-/* They stand beside the heads of the lists. */
+/* They are next to the heads of the lists. */
 int
 layout_thresholds(const layout_samples *samples, size_t at)
 {
@@ -152,7 +152,7 @@ layout_collecting(const layout_samples *samples, size_t at)
            && CPY_PUBLISHED(gc.collecting, at);
 }
 
-/* Whether a count stands as far from what is known beside it as the headers say. */
+/* Whether a count is as far from its known neighbour as the headers say. */
 static int
 is_count(const layout_samples *samples, size_t at, size_t headers)
 {

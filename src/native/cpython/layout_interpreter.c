@@ -1,4 +1,4 @@
-/* Verifies what the interpreter's state holds beside the collector's: versions of key tables,
+/* Verifies what the interpreter's state holds besides the collector's: versions of key tables,
  * pymalloc's arenas, functions of atexit.
  */
 #include "debug_offsets.h"
@@ -120,8 +120,8 @@ layout_obmalloc(const layout_samples *Py_UNUSED(samples), size_t at)
 }
 
 #if CPY_HAS_ARENAS
-/* `freepools` of an arena: NULL, or a pool of it that is not in use. Before it stand the numbers of
-   its pools, and where the first stands that was never used. */
+/* `freepools` of an arena: NULL, or a pool of it that is not in use. Before it are the numbers of
+   its pools, and where the first one is that was never used. */
 static bool
 has_free_pools_at(const struct arena_object *arena, size_t at)
 {

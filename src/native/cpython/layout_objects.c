@@ -1,4 +1,4 @@
-/* Verifies what objects and key tables hold beside what CPython's public structures name. */
+/* Verifies what objects and key tables hold besides what CPython's public structures name. */
 #include "debug_offsets.h"
 #include "layout_rows.h"
 #include "readable.h"
@@ -162,7 +162,7 @@ index_of(const PyDictKeysObject *keys, PyObject *name)
     return -1;
 }
 
-/* Where the keys that stand `at` in the type of the instance have its attribute `name`; -1 where
+/* Where the keys `at` in the type of the instance have its attribute `name`; -1 where
    there are no such keys. */
 static Py_ssize_t
 index_of_name(const layout_samples *samples, size_t at)

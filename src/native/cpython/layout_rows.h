@@ -26,7 +26,7 @@ typedef struct {
     PyObject *gc;        /* the module */
 } layout_samples;
 
-/* Whether a field stands at `at` bytes in the structure that holds it. 1, 0, or -1 with an
+/* Whether a field is at `at` bytes in the structure that holds it. 1, 0, or -1 with an
    exception set. Reads nothing but samples, and what is readable. */
 typedef int layout_verify(const layout_samples *samples, size_t at);
 
@@ -43,7 +43,7 @@ typedef struct {
 extern const layout_row layout_rows[];
 extern const size_t layout_row_count;
 
-/* The word that stands `at` bytes behind `base`, which must be readable. */
+/* The word that is `at` bytes behind `base`, which must be readable. */
 static inline uintptr_t
 layout_word(const void *base, size_t at)
 {

@@ -64,10 +64,10 @@ const layout_row layout_rows[] = {
     GC(permanent_generation, HEADERS, "a closed list, empty as gc.get_freeze_count() says", ALL,
        layout_permanent),
     GC(callbacks, HEADERS, "gc.callbacks", COLLECTOR, layout_callbacks),
-    GC(collecting, PUBLISHED, "0, and gc.garbage stands behind it", COLLECTOR, layout_collecting),
-    GC(long_lived_total, HEADERS, "a count beside gc.callbacks (3.14: before generation0)",
+    GC(collecting, PUBLISHED, "0, and gc.garbage is behind it", COLLECTOR, layout_collecting),
+    GC(long_lived_total, HEADERS, "a count next to gc.callbacks (3.14: before generation0)",
        COLLECTOR, layout_long_lived_total),
-    GC(long_lived_pending, HEADERS, "a count beside gc.callbacks (3.14: before generation0)",
+    GC(long_lived_pending, HEADERS, "a count next to gc.callbacks (3.14: before generation0)",
        COLLECTOR, layout_long_lived_pending),
 
     /* Objects. */

@@ -68,7 +68,7 @@ cpy_each_arena(void (*visit)(uintptr_t start, cpy_pool *free_pools, void *arg), 
     }
 }
 
-/* Have a free pool set up anew when it is next taken, whatever its blocks hold by then. */
+/* Have a free pool set up again when it is next taken, whatever its blocks hold by then. */
 static inline void
 cpy_pool_forget_class(cpy_pool *pool)
 {

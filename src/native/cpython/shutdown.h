@@ -75,7 +75,7 @@ cpy_atexit_last_to_bottom(void)
 {
     struct atexit_state *state = &PyInterpreterState_Get()->atexit;
 #if PY_VERSION_HEX >= 0x030E0000
-    /* A list in the order of execution: the newest entry stands first. */
+    /* A list in the order of execution: the newest entry is first. */
     PyObject *entry = Py_NewRef(PyList_GET_ITEM(state->callbacks, 0));
     int err = PyList_Append(state->callbacks, entry);
     Py_DECREF(entry);

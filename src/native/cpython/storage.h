@@ -1,4 +1,4 @@
-/* How large objects are, and which memory they own beside their own block. For the snapshot of
+/* How large objects are, and which memory they own besides their own block. For the snapshot of
  * the heap. Nothing here runs Python code.
  */
 #ifndef PASTURE_CPYTHON_STORAGE_H

@@ -68,7 +68,7 @@ is_full_collection(PyObject *info)
 }
 
 /* 3.12 begins a collection that was scheduled before in the middle of another one, in Python code
-   that finalizes garbage. The garbage then stands in lists of the outer one: such a collection
+   that finalizes garbage. The garbage is then in lists of the outer one: such a collection
    is left to the built-in collector, which never looks beyond its own lists. */
 static PyObject *
 on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)

@@ -1,7 +1,7 @@
 /* The out-of-line collector: full collections that write to no object that survives them.
  *
  * CPython's collector writes into the header of every object that it examines, and so un-shares
- * every page of the heap. Here garbage is found with bitmaps beside the heap instead. Then all
+ * every page of the heap. Here garbage is found with bitmaps outside the heap instead. Then all
  * survivors are hidden, and CPython's collector runs: it meets garbage and little else. Weak
  * references, finalizers, resurrection, gc.garbage and statistics stay its own work.
  *
@@ -13,7 +13,7 @@
  *           the built-in collection
  *   stop    hide_end()     4. put the survivors into the oldest generation
  *
- * Which object stands on which list:
+ * Which object is on which list:
  *
  *   until 3      where it always does: in one of three generations, or on the permanent list if it
  *                is frozen. Steps 1 and 2 change no list.
@@ -24,7 +24,7 @@
  *                A small generation 0 is left as it is (YOUNG_MAX_OBJECTS in hide.c).
  *   meanwhile    New objects enter generation 0. An object on `hidden` that dies unlinks itself, as
  *                from any list.
- *   after 4      `hidden` is empty; survivors stand in the oldest generation, before what the
+ *   after 4      `hidden` is empty; survivors are in the oldest generation, before what the
  *                built-in collection left there.
  *
  * What the bits of an object mean (mark_bits.h):
@@ -71,7 +71,7 @@ int collect_watch(bool on);
 bool collect_is_watching(void);
 
 /* Whether a collection runs, in this thread or another. Meanwhile neither the garbage it has found
-   nor the survivors it has hidden stand on the collector's lists. */
+   nor the survivors it has hidden are on the collector's lists. */
 bool collect_is_running(void);
 
 /* From now on look at the reference counts of immortal objects at the start of any collection, if

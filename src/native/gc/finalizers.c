@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-/* Beside __main__ hardly any module holds an object with an end and no function. */
+/* Besides __main__ hardly any module holds an object with an end and no function. */
 #define DYING_MODULES_MAX 16u
 
 #define HELD_COUNT (INT32_MAX / 2)

@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <pthread.h>
 
-/* A generation 0 of up to so many objects is left to the built-in collector, which meets it at the
+/* A generation 0 up to this size is left to the built-in collector, which meets it at the
    next young collection anyway. There it finds cycles between old and new garbage, and stops
    tracking new tuples and dictionaries that hold nothing to track. */
 #define YOUNG_MAX_OBJECTS 2000u

@@ -1,6 +1,6 @@
 /* Objects of certain types, found by a walk over the collector's lists.
  *
- * Leans on CPython: each object that the collector tracks stands in the list of one generation, and
+ * Leans on CPython: each object that the collector tracks is in the list of one generation, and
  * its type is set before it is tracked.
  */
 

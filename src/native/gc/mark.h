@@ -20,7 +20,7 @@ typedef struct {
     scratch_stack pending;       /* marked, still to be looked at */
     scratch_stack ranges;        /* parts of containers, still to be looked at */
     scratch_stack unaligned;     /* successors of marked objects that have no bit of their own */
-    mark_bits_leaf *leaf;        /* where the walk through waiting bits stands; NULL: at the end */
+    mark_bits_leaf *leaf;        /* where the walk through waiting bits is; NULL: at the end */
     size_t word;                 /* in the leaf */
     bool waiting;                /* a bit was set since that walk last started */
     size_t listed;               /* objects of the collector's lists marked */
@@ -33,7 +33,7 @@ typedef struct {
 
    Afterwards a listed object that is not marked is noted, or the first of its list, or follows
    another one that is not marked. So it can be found without a walk over the lists. An object
-   whose type says that it is no container now (tp_is_gc) may stand in a list all the same: it
+   whose type says that it is no container now (tp_is_gc) may be in a list all the same: it
    stays unmarked, and so is found. Returns 0 or ENOMEM; then marks are incomplete. */
 int mark_from_roots(mark_walk *walk, PyGC_Head *held);
 

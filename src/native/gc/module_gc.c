@@ -1,5 +1,5 @@
 /* Python's way to the collector: collections out of line, when full ones come, what is given
- * back after them, and what stands in its lists.
+ * back after them, and what is in its lists.
  */
 #include "../module.h"
 

@@ -4,7 +4,7 @@
  * as much as a chunk of the bitmap covers. Where it cannot be read, all counts are looked at.
  *
  * Owns the bitmap of remembered objects. An object whose address is not a multiple of 16 cannot be
- * found again from its bit and is kept as a pointer; these stand in static memory, and few of
+ * found again from its bit and is kept as a pointer; these are in static memory, and few of
  * them are made immortal by pasture.
  */
 #define _GNU_SOURCE
@@ -24,7 +24,7 @@
 
 #define CHUNK_BYTES (MARK_BITS_CHUNK_WORDS << (MARK_BITS_WORD_LOG2 + MARK_BITS_GRANULE_LOG2))
 
-/* A look may take one part in so many of the processor time. */
+/* A look may take 1 / COST_PARTS of the processor time. */
 #define COST_PARTS 100u
 
 /* But processor time between two looks is no longer than this. A call takes 20 ns at the least,
@@ -133,7 +133,7 @@ refcounts_restore_if_due(void)
         return;
     }
     uint64_t now_ns = clock_processor_ns();
-    if (now_ns < looked_ns) { /* the child of a fork: its time starts anew */
+    if (now_ns < looked_ns) { /* the child of a fork: its time starts again */
         looked_ns = 0;
     }
     if (now_ns - looked_ns >= pause_ns) {

@@ -24,13 +24,13 @@ static const thresholds_level levels[] = {{3, 0}, {5, 1}, {10, 2}, {10, 5}, {10,
 #define LAST_LEVEL ((int)(sizeof levels / sizeof *levels) - 1)
 #define NO_LEVEL (-1)
 
-/* A full collection that takes more than one part in so many of the processor time since the last
+/* A full collection that takes more than 1 / DEAR_PART of the processor time since the last
    one makes the next come later ... */
 #define DEAR_PART 20u
-/* ... and one that takes less than one part in so many makes it come sooner. */
+/* ... and one that takes less than 1 / CHEAP_PART makes it come sooner. */
 #define CHEAP_PART 50u
 
-/* Between requests a full collection may take one part in so many. */
+/* Between requests a full collection may take 1 / BETWEEN_PART of it. */
 #define BETWEEN_PART 32u
 
 /* So few new objects are not worth one. */

@@ -1,7 +1,7 @@
 /* Gives free memory back: pools of pymalloc through madvise, glibc's heaps through malloc_trim.
  *
  * Invariant: the first OS page of a pool stays, and nothing in it changes but the size class.
- * Without a size class a pool is set up anew when it is next taken, as one that was never used: its
+ * Without a size class a pool is set up again when it is next taken, as one that was never used: its
  * blocks, and the list of free blocks that runs through them, may be gone by then.
  */
 #define _GNU_SOURCE

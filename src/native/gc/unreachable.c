@@ -1,6 +1,6 @@
 /* Finds the unreached objects without a walk over the lists, and subtracts their references.
  *
- * Unreached objects stand in runs. A run starts at the head of a list or right after a marked
+ * Unreached objects form runs. A run starts at the head of a list or right after a marked
  * object, and the mark phase has noted that start. So the runs are found from the bitmaps. A run
  * ends at the next marked object; heads of lists are marked to end the last one.
  *

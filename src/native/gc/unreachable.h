@@ -15,10 +15,10 @@
 typedef struct {
     scratch_stack objects; /* all that were not reached: in runs, each in the order of its list */
     size_t garbage;        /* number of them that are garbage */
-    size_t bytes;          /* most memory used beside the stack */
+    size_t bytes;          /* most memory used besides the stack */
 } unreachable_set;
 
-/* All lists in which an object can stand. Those before `first_examined` are not searched. */
+/* All lists in which an object can be. Those before `first_examined` are not searched. */
 typedef struct {
     PyGC_Head *heads[CPY_GENERATIONS + 1];
     int count;

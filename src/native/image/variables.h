@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Map `NAME=VALUE\0NAME=VALUE\0` from a file, and have getenv() find what stands there. 0, or
+/* Map `NAME=VALUE\0NAME=VALUE\0` from a file, and have getenv() find what is there. 0, or
    errno. One file at a time. */
 int variables_open(int file);
 

@@ -21,7 +21,7 @@ clock_monotonic_ns(void)
 }
 
 /* Processor time of the process, all threads: a worker that waits for requests uses none. Starts
-   anew in the child of a fork. */
+   again in the child of a fork. */
 static inline uint64_t
 clock_processor_ns(void)
 {

@@ -152,7 +152,7 @@ append_if_file(PyObject *op, void *arg)
 /* The files that were there at the seal, so that the end of a process need not walk through the
    frozen part of the heap: weak references in `files`. What stays mortal is not frozen. This and
    `begin` are lists that no other code knows, at the end and at the start of that part. The
-   interpreter adds to the end of a collector's list alone, so what comes later stands behind. */
+   interpreter adds to the end of a collector's list alone, so what comes later is behind. */
 static struct {
     PyObject *begin, *files;
     bool known;
@@ -207,7 +207,7 @@ exit_note_frozen_files(void)
 }
 
 /* Append the known files that are still there. Returns behind which node of the list of frozen
-   objects others may stand, or NULL with an exception set. */
+   objects others may be, or NULL with an exception set. */
 static PyGC_Head *
 append_known(PyGC_Head *list, file_search *search)
 {

@@ -12,7 +12,7 @@ _Noreturn void exit_now(int status, double lock_limit_s);
 
 typedef enum { EXIT_ALL, EXIT_FROZEN, EXIT_UNFROZEN } exit_which;
 
-/* New list of the files that the collector knows, open or closed: of all (one may stand twice), of
+/* New list of the files that the collector knows, open or closed: of all (one may be there twice), of
    those that were there at the seal, or of those that are not frozen; or NULL with an exception set. A file is what derives from io.IOBase, or an
    object that its `__del__` closes and that something can be written to, as a ZipFile. Writes to no
    object that is not a file. */

@@ -49,7 +49,7 @@ typedef struct {
     int frames;
 } round_search;
 
-/* The finalizing function is known by where its code begins, or, if that part of it stands elsewhere, by
+/* The finalizing function is known by where its code begins, or, if that part of it is elsewhere, by
    what its caller has called. */
 static void
 look_for_round(round_search *search, const unwind_frame *frame)

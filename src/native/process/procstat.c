@@ -1,6 +1,6 @@
 /* Finds a field in /proc/self/stat.
  *
- * Fields stand one space apart. The second is the name of the program in parentheses, which may
+ * Fields are one space apart. The second is the name of the program in parentheses, which may
  * itself hold spaces and parentheses: counting starts at the last one that closes.
  */
 #define _GNU_SOURCE

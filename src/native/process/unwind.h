@@ -51,7 +51,7 @@ const void *unwind_function_of(const void *instruction);
    NULL. Same precondition. */
 const void *unwind_first_jump(const void *function);
 
-/* What the call at which a frame stands calls, or NULL if that is not written in the call. */
+/* What the call at which a frame is calls, or NULL if that is not written in the call. */
 const void *unwind_called_by(const unwind_frame *frame);
 
 /* Go on at a place, as if what was called there had returned `value`. The frames between are gone, without

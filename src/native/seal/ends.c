@@ -3,8 +3,8 @@
  * The first meets each object: those in lists in their turn, the others when something refers to
  * them, once. The second, over what was met, asks each for its end. The third asks for owners, over
  * and over, forwards and backwards, until it finds no more: a chain of owners is found in one look
- * if they stand in order or in reverse order. In a graph whose parts refer to each other all of it owns
- * what one part holds: where that is much, owners further off than a few levels are let be sealed.
+ * if they are in order or in reverse order. In a graph whose parts refer to each other all of it owns
+ * what one part holds. If that is too much, only owners within OWNER_LEVELS stay mortal.
  *
  * Bits: marked    its end matters
  *       noted     met: in no list and in `unlisted`, or a dictionary of a module, or it counts buffers
@@ -31,18 +31,18 @@
 /* So much of an object without tp_traverse is searched for pointers. */
 #define SEARCHED_MAX_BYTES 2048
 
-/* Each takes about a third of the time of the walk that makes the heap immortal. The first finds nearly
-   all. */
+/* Each takes about a third of the time of the walk that makes the heap immortal. The first finds
+   nearly all. */
 #define OWNER_LOOKS_MAX 6
 
-/* More owners than all of these are too many: so many, such a share of the mortal objects, and so many
-   for each object that has an end itself. */
+/* Owners are too many if they exceed all of these: this number, this share of the mortal objects,
+   and this number for each object that has an end itself. */
 #define OWNERS_ENOUGH 1000
 #define OWNERS_SHARE 100
 #define OWNERS_FOR_EACH 4
 
-/* Where there are too many, owners so far off are kept; and those of a chain, without branches, that are
-   further off. */
+/* If there are too many, owners up to this many levels away are kept, and those of an unbranched
+   chain that are further off. */
 #define OWNER_LEVELS 3
 #define CHAIN_LEVELS 10
 #define CHAIN_MAX_REFERENCES 2

@@ -19,7 +19,7 @@
  * what it closes over, not its module.
  *
  * In a graph whose parts refer to their parent, one file at its root makes owners of all of it, and each
- * collection in a child would write them. Where owners are so many, only those of the nearest levels
+ * collection in a child would write them. Where owners are too many, only those of the nearest levels
  * count, and ends_owners_are_left_out().
  *
  * Weak references with callbacks to what stays mortal stay mortal, too. A container that a running call holds stays mortal as well, for what it may hold by the time that
@@ -50,7 +50,7 @@ void ends_release(void);
 /* Forget the types of an interpreter that has ended. */
 void ends_forget(void);
 
-/* Whether the last ends_find() found so many owners that only the nearest count. */
+/* Whether the last ends_find() found too many owners, so that only the nearest count. */
 bool ends_owners_are_left_out(void);
 
 /* Whether `op` was found, listed or not. */

@@ -4,7 +4,7 @@
  * Nothing else runs meanwhile, and all notes are emptied at the end. Copies lie in memory that is
  * mapped for them and never freed.
  *
- * Invariant: an original whose note is set stands on the stack of originals, which holds a
+ * Invariant: an original whose note is set is on the stack of originals, which holds a
  * reference to it.
  */
 #define _GNU_SOURCE
@@ -315,7 +315,7 @@ copy_originals(gathering *all)
     }
 }
 
-/* The copy of `op`, or NULL. A tool's data may stand where a note would: only an address
+/* The copy of `op`, or NULL. A tool's data may be where a note would: only an address
    inside our memory is one of ours. */
 static PyObject *
 copy_of(const gathering *all, PyObject *op)

@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-/* Of one size, so many fresh blocks, or bytes of them, show that no hole of it is left: an allocator
+/* Of one size, this many fresh blocks, or bytes of them, show that no hole of it is left: an allocator
    hands out fresh blocks in between as long as it has a batch of them at hand. */
 typedef struct {
     size_t blocks;

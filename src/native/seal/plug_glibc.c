@@ -29,7 +29,7 @@
 #define FINE_MAX_BYTES ((size_t)4096)      /* below: every chunk size */
 #define COARSE_MAX_BYTES ((size_t)1 << 16) /* above: cut into pieces of this size */
 
-/* Blocks from elsewhere that are held at most: so many, and so many bytes of more than a few. */
+/* The most blocks from elsewhere that are held, and the most bytes of them if they are more than a few. */
 #define STRAYS_MAX 4096
 #define STRAYS_FEW 16
 #define STRAYS_MAX_BYTES ((size_t)1 << 20)
@@ -55,7 +55,7 @@ heap_end(void)
 
 /* The main heap ends at the program break, and its top chunk with it, whose size glibc reports.
    Not so where other code has moved the break, or glibc itself gave up on it: then no chunk of
-   that size stands there. */
+   that size is there. */
 bool
 glibc_find_heap(glibc_heap *heap)
 {

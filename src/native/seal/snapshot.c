@@ -3,7 +3,7 @@
  * The array of records is itself the queue of the walk: those before `next` have been followed. A
  * bitmap shows which addresses have a record.
  *
- * Invariant: a record's owner stands before it.
+ * Invariant: a record's owner comes before it.
  */
 #define _GNU_SOURCE
 #include "snapshot.h"

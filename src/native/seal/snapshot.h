@@ -1,6 +1,6 @@
 /* A snapshot of the heap: what lies where, written to a file for a reader in another process.
  *
- * Each record is an object, or a piece of memory that an object owns. Records stand in the order in
+ * Each record is an object, or a piece of memory that an object owns. Records are in the order in
  * which a breadth-first walk came to them, so the first way to an object is a shortest one, and
  * `owner` leads back along it. The walk starts at the interpreter's modules and ends with what only
  * the collector's lists know.

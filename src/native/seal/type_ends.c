@@ -78,7 +78,7 @@ is_plain_attribute(PyTypeObject *type, PyObject *name, bool clears)
            && (!clears || kind->tp_descr_get != NULL || type_ends_clears_in_c(attribute));
 }
 
-/* Whether all that `__del__` does is to let go of other objects, as classes do that would stand in
+/* Whether all that `__del__` does is to let go of other objects, as classes do that would be in
    cycles: these objects have owners of their own, if their end matters. */
 static bool
 only_lets_go(PyTypeObject *type, bool *clears)

@@ -51,7 +51,7 @@ class Finished:
     """A piece of work has ended; one that was never started had been done before."""
 
     label: str
-    text: str = ""  # what came of it; "" for nothing to say
+    text: str = ""  # the outcome; "" for nothing to say
 
 
 Event = Started | Moved | Finished

@@ -1,7 +1,7 @@
 """Help texts in the order of use: options in groups, commands as they are declared.
 
 click lists all options of a command under one heading, and commands by the alphabet. Here a command
-names the headings; a new option stands in the group of its neighbour.
+names the headings; a new option is in the group of its neighbour.
 """
 
 from __future__ import annotations

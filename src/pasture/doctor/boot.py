@@ -1,4 +1,4 @@
-"""A server that `pasture doctor` boots to look at, watches, and ends with all that came of it."""
+"""A server that `pasture doctor` boots to look at, watches, and ends with all its processes."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Evidence:
     # Why a seal cannot work, or parts of it, on the interpreter of the server: known where that is
     # the one that asks.
     refusals: tuple[str, ...] = ()
-    # Number of its children that are a Python started anew, as uvicorn's workers are.
+    # Number of its children that are a new Python, as uvicorn's workers are.
     spawned: int = 0
     # Whether a seal has come after the load of the application, as with the engines known here.
     preloads: bool = False

@@ -83,7 +83,7 @@ def warm_up(seen: Evidence) -> Iterator[Finding]:
 def _not_sealed(seen: Evidence) -> Finding:
     assert seen.seal is not None
     reason = seen.seal.reason or (
-        "why stands in its log" if not seen.seal.has_report else "it does not say why"
+        "its log says why" if not seen.seal.has_report else "it does not say why"
     )
     return Finding(
         "seal",
@@ -95,7 +95,7 @@ def _not_sealed(seen: Evidence) -> Finding:
 
 
 def threads(seen: Evidence) -> Iterator[Finding]:
-    """Threads of the master: a seal leaves out steps beside one that runs."""
+    """Threads of the master: a seal leaves out steps while one runs."""
     early = [thread for thread in seen.threads if not thread.after_fork]
     late = [thread for thread in seen.threads if thread.after_fork]
     missed = [thread for thread in early if not thread.copes]
@@ -119,18 +119,18 @@ def threads(seen: Evidence) -> Iterator[Finding]:
             "threads",
             True,
             f"{_counted(running)} of the master {_verb(running, 'runs', 'run')}: {_some(running)}",
-            cost="a seal leaves out the steps that are not safe beside a thread that runs; locks "
+            cost="a seal leaves out the steps that are not safe while a thread runs; locks "
             "that it holds stay locked in workers",
             fix=_remedies(running),
         )
         return
     if early:
-        beside = "the heap was sealed beside" if is_sealed else "a seal works beside"
+        seal = "the heap was sealed" if is_sealed else "a seal works"
         yield Finding(
             "threads",
             False,
             f"{_counted(early)} of the master {_verb(early, 'waits', 'wait')}: {_some(early)}; "
-            f"{beside} {_verb(early, 'it', 'them')}, and {_in_workers(early, seen)}",
+            f"{seal} all the same, and {_in_workers(early, seen)}",
         )
         return
     what = "the master runs a single thread"

@@ -33,7 +33,7 @@ _BETWEEN_LOOKS_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """One thread of a master beside its main one."""
+    """One thread of a master besides its main one."""
 
     # As the kernel shows it, or as its program named it where that is known; "" where it has no
     # name but its program's.
@@ -53,7 +53,7 @@ class Thread:
 def read_threads(
     pid: int, workers: Sequence[int], mappings: Sequence[Mapping], notes: Notes, proc: Path
 ) -> tuple[Thread, ...]:
-    """The threads of a process beside its main one, by number."""
+    """The threads of a process besides its main one, by number."""
     folder = proc / str(pid) / "task"
     try:
         numbers = sorted(int(path.name) for path in folder.iterdir() if path.name != str(pid))

@@ -66,7 +66,7 @@ class Waiting:
 
     number: int
     name: str  # as the kernel has it
-    # Of the kernel that it stands in; "" if it runs, or that is not known. Of a futex only if it
+    # Of the kernel that it is in; "" if it runs, or that is not known. Of a futex only if it
     # wakes by nothing else.
     call: str
     on: str  # the futex's address, or the file of that call

@@ -210,7 +210,7 @@ def _who_builds(found: Explanation) -> str:
     if not found.warms_up:
         built = "jobs built, garbage that waits for a collection included"
         return f"{built}; what is built once: {_ITS_OWN}"
-    warm_up = "a warm-up with these requests shares what is built once, not what each builds anew"
+    warm_up = "a warm-up helps with what is built once, not with what every request allocates"
     if found.is_asgi:
         return (
             "its lifespan and requests built: what a lifespan builds, each worker builds again, so "

@@ -1,6 +1,6 @@
 """glibc's chunks: whether a word of memory is free or in use.
 
-Beside the main heap there are those of other threads, each at a multiple of 64 MB. A process that
+Besides the main heap there are those of other threads, each at a multiple of 64 MB. A process that
 has never run a thread has none.
 
 Source: glibc malloc/malloc.c (struct malloc_chunk, malloc_state), malloc/arena.c (heap_info).

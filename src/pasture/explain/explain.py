@@ -198,7 +198,7 @@ def _tally(
 
 
 def _tally_new(tally: Tally, classifier: Classifier, os_pages: Array) -> None:
-    """Add the pages that the parent never had, by what stands in them."""
+    """Add the pages that the parent never had, by what is in them."""
     worker, fields = classifier.worker, classifier.fields
     new = NewMemory(
         worker,

@@ -38,7 +38,7 @@ _PLACES = {
 
 
 class NewMemory:
-    """Finds what stands in new pages of one worker; no objects if its interpreter is not known."""
+    """Finds what is in new pages of one worker; no objects if its interpreter is not known."""
 
     def __init__(
         self, worker: AddressSpace, objects: Objects | None, regions: Regions, chunks: Chunks

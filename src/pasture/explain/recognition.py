@@ -80,7 +80,7 @@ def _meet(objects: Objects, words: Array) -> None:
 
 
 def _prefixes(fields: Fields) -> tuple[int, ...]:
-    """Bytes that may stand before an object: none, a GC header, and more."""
+    """Bytes that may precede an object: none, a GC header, and more."""
     return 0, fields["(before)"]["gc"], fields["(before)"]["weakrefs"]
 
 

@@ -77,7 +77,7 @@ class LoopOwned:
     # Whether it has data that end with its connection: closed with the loop only.
     is_kept: Callable[[Any], bool] = lambda one: False
     is_for_good: bool = True  # the object cannot be used again afterwards, on any loop
-    # Attributes that keep the loop, and that the library sets anew if they are None.
+    # Attributes that keep the loop, and that the library sets again if they are None.
     unbind: tuple[str, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """The other threads of a process: which of them wait, and which run.
 
 A thread waits if the kernel did not run it at all while it could have had the interpreter's
-lock. It then stands in a call that has released the lock, such as a wait for a condition, a
+lock. It is then in a call that has released the lock, such as a wait for a condition, a
 read from a socket or a sleep, and cannot touch an object before it gets the lock again.
 Owns that proof. docs/internals/threads.md says what each step of the seal needs.
 """

@@ -1,4 +1,4 @@
-"""A program that runs another one, ends it with all that comes of it, and cleans up.
+"""A program that runs another one, ends it with all its descendants, and cleans up.
 
 It ends them as soon as its standard input does: its starter has closed that, or was killed. It
 adopts the orphans below it, so nothing that it started gets away, whatever its session. A signal

@@ -1,6 +1,6 @@
-"""A program with all that comes of it, so that it can be ended for certain; its log; and signals.
+"""A program with all its descendants, so that it can be ended for certain; its log; and signals.
 
-Owns starting, signalling, waiting and ending. Between this process and the program stands a guard
+Owns starting, signalling, waiting and ending. Between this process and the program is a guard
 (`pasture.launch.reaper`), which adopts every orphan. Invariant: when `end()` or the `with` block
 returns, or this process is killed, none of it runs any more, nor does a daemon that left the
 program's session.
@@ -100,7 +100,7 @@ class Group:
         return self._exit_code
 
     def members(self) -> tuple[int, ...]:
-        """Pids of the program and all that came of it, as far as they still run."""
+        """Pids of the program and its descendants, as far as they still run."""
         return tree.descendants(self._guard.pid)
 
     def wait(self, timeout_s: float = _WAIT_S) -> int:
@@ -122,7 +122,7 @@ class Group:
 
         Args:
             what: did not happen, for the error.
-            pause: sleeps for so many seconds; may raise to interrupt the wait.
+            pause: sleeps for the given seconds; may raise to interrupt the wait.
 
         Raises:
             ServerFailed: the program ended, or the time is over; the hint has the end of its log.
@@ -155,7 +155,7 @@ class Group:
         self.send_signal(signal.SIGKILL)
 
     def end(self, polite_s: float = _POLITE_S) -> None:
-        """End the program and all that came of it: SIGTERM first, then SIGKILL.
+        """End the program and all its descendants: SIGTERM first, then SIGKILL.
 
         Raises:
             ServerFailed: a process survived SIGKILL (it hangs in the kernel).
@@ -334,7 +334,7 @@ class _Stop(threading.Event):
 
 
 def pausing(stop: threading.Event) -> Callable[[float], None]:
-    """A pause of so many seconds that raises KeyboardInterrupt once a signal has come."""
+    """A pause in seconds that raises KeyboardInterrupt once a signal has come."""
 
     def pause(seconds: float) -> None:
         if stop.wait(seconds):

@@ -5,7 +5,7 @@ reaches the port may connect. A client that is slow or silent loses its connecti
 another one waiting for longer than one reading takes.
 
 By hand, though prometheus_client has `start_http_server`: that starts a thread for each connection,
-has no limit of connections or of time, and reads the server's processes anew for each request.
+has no limit of connections or of time, and reads the server's processes again for each request.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Reading:
     _underway: asyncio.Task[bytes] | None = None
 
     async def text(self) -> bytes:
-        """The latest text, read anew if it is too old."""
+        """The latest text, read again if it is too old."""
         if time.monotonic() - self._read_at < self.kept_s:
             return self._text
         if self._underway is None or self._underway.done():

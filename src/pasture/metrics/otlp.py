@@ -1,7 +1,7 @@
 """The figures of one server, sent to a collector of OpenTelemetry's.
 
 The metrics are those of `exporter`, under the same names: its families are handed to the exporter
-that OpenTelemetry has for OTLP over HTTP. No name or meaning of a figure stands here.
+that OpenTelemetry has for OTLP over HTTP. No name or meaning of a figure is here.
 Variables of OpenTelemetry hold: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
 OTEL_EXPORTER_OTLP_HEADERS and others of its exporter.
 """

@@ -43,7 +43,7 @@ WORKERS_START = "the worker's start"
 
 _MIN_S = 5.0
 _TIMES = 4
-"""A step may take so many times what it took in the parent, and `_MIN_S` in any case: or half of
+"""A step may take this multiple of what it took in the parent, and `_MIN_S` in any case: or half of
 the probe's time, if that is less. After `_MIN_S` a step of which no time is known is looked at."""
 
 _IDLE = 0.05

@@ -1,6 +1,6 @@
 """Which installed package brought a file that a process has mapped, and so whose a thread is.
 
-Owns the guess: the outermost code on a stack, beside the C library's and the interpreter's, is of
+Owns the guess: the outermost code on a stack, except the C library's and the interpreter's, is of
 the library that started the thread. Files at the place of a mapped one may be another user's.
 
 Source: proc_pid_syscall(5), proc_pid_mem(5), proc_pid_pagemap(5).
@@ -45,7 +45,7 @@ def package_of(file: str) -> str:
     info = distribution_of(file)
     if info is not None:
         return name_of(info)
-    # A private copy of a library lies beside its package, and may be missing in the record.
+    # A private copy of a library lies next to its package, and may be missing in the record.
     return printable(PurePath(file).name)
 
 

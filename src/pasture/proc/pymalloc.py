@@ -1,6 +1,6 @@
 """A pool of pymalloc: its size, and what its header says. A header is recognised by itself.
 
-Five of its fields depend on each other. Where they stand, the extension knows.
+Five of its fields depend on each other. The extension knows where they are.
 
 Source: CPython Objects/obmalloc.c (struct pool_header).
 """

@@ -14,7 +14,7 @@ from pathlib import Path
 _PROC = Path("/proc")
 _ASLEEP = "S"
 """Interruptible, as calls that wait are. A page that is read from a disk puts a thread into `D`,
-and a debugger into `t`, wherever its code stands."""
+and a debugger into `t`, wherever its code is."""
 
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}

@@ -41,12 +41,12 @@ def forked_workers(master_pid: int) -> tuple[int, ...]:
 
 
 def spawned_workers(master_pid: int) -> tuple[int, ...]:
-    """Pids of the children that `multiprocessing` has started anew to run a function, ascending."""
+    """Pids, ascending, of the children that `multiprocessing` started as new interpreters."""
     return tuple(filter(_is_spawned, children(master_pid)))
 
 
 def workers_of(master_pid: int) -> tuple[int, ...]:
-    """Pids of the workers of a master, forked or else started anew, ascending."""
+    """Pids of the workers of a master, forked or started as new interpreters, ascending."""
     return forked_workers(master_pid) or spawned_workers(master_pid)
 
 
@@ -54,7 +54,7 @@ def master_of(pid: int, *, forked_only: bool = True) -> int | None:
     """The process itself if it has workers, its parent if it is a worker, else None.
 
     Args:
-        forked_only: workers that were started anew do not count.
+        forked_only: workers that are new interpreters do not count.
     """
     workers = forked_workers if forked_only else workers_of
     if workers(pid):
@@ -293,7 +293,7 @@ def _is_python(pid: int) -> bool:
 def read_again(
     read: Callable[[], T | None], tries: int, between: Callable[[], object] = lambda: None
 ) -> T | None:
-    """A reading that no end of a process has torn; None after so many tries, at least 1.
+    """A reading that no end of a process has torn; None after the given tries, at least 1.
 
     Args:
         read: returns None, or raises ProcessEnded, if a process ended meanwhile.

@@ -2,7 +2,7 @@
 
 The first line names the version; each other line is an entry, `KIND VALUE`, or a comment. `KINDS`
 is the schema, a row each. A line says nothing of others, so that lines can be deleted, and two
-profiles merged by a tool that knows only lines. Modules stand in the order in which they were
+profiles merged by a tool that knows only lines. Modules are in the order in which they were
 imported, all else is sorted.
 
 What a value may be is its kind's rule, for the writer and the reader.
@@ -110,7 +110,7 @@ class Profile:
         return self.entries.get(kind, ())
 
     def __add__(self, other: Profile) -> Profile:
-        """Both; modules that only the other has come where they stand there."""
+        """Both; modules that only the other has come where they are there."""
         merged = {
             name: tuple(_woven(self.of(name), other.of(name)))
             for name in KINDS
@@ -131,7 +131,7 @@ class Profile:
 
     @property
     def text(self) -> str:
-        """What stands in its file."""
+        """What is in its file."""
         lines = [f"{kind} {value}" for kind, values in self.entries.items() for value in values]
         return "\n".join((*_HEADER, *lines, ""))
 

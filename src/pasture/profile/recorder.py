@@ -305,7 +305,7 @@ class Recorder:
             self._own.add(line)
 
     def _watch_patterns(self) -> None:
-        """Note regular expressions that stand in the code that uses them.
+        """Note regular expressions that are in the code that uses them.
 
         One that is put together may be made of what a user has typed.
         """

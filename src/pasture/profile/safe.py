@@ -1,4 +1,4 @@
-"""Which requests may stand in a profile: a file that people read, and that a repository keeps.
+"""Which requests may be in a profile: a file that people read, and that a repository keeps.
 
 A path or a query may carry a secret: a link to set a new password, an invitation, a search. No
 header but `Host` and no body is kept by anyone. These are the rules for the rest:

@@ -1,6 +1,6 @@
 """Requests that the workers have answered, to warm up a new generation 0 with.
 
-After HUP and USR2 the application is loaded anew, and its first workers build again what the old
+After HUP and USR2 the application is loaded again, and its first workers build again what the old
 ones had built, each for itself: until the next refork the server is as large as an unsealed one.
 Keeps GET and HEAD requests answered at least twice, by path, query and Host. A request seen once is
 dropped: one-time links carry secrets. No other header is kept.
@@ -99,7 +99,7 @@ def words_of(scope: Any) -> tuple[str, str, str]:
 
 
 def words_of_environ(environ: Mapping[str, Any]) -> tuple[str, str, str]:
-    """The same by its environ (WSGI); a path that no server has kept as it came is encoded anew."""
+    """The same by its environ (WSGI); a path that no server kept as it came is encoded again."""
     target = environ.get("REQUEST_URI") or environ.get("RAW_URI")
     if not target:
         path = f"{environ.get('SCRIPT_NAME', '')}{environ.get('PATH_INFO', '')}"

@@ -44,7 +44,7 @@ def read_entries(server_pid: int) -> dict[int, Entry]:
 def roles_of(pids: Iterable[int], entries: Mapping[int, Entry]) -> dict[int, str]:
     """What each child of a server is, by its row on the scoreboard: a worker, a mold, a mule.
 
-    "other" is one without a row beside those that have one: uWSGI's router of HTTP, say. Where none
+    "other" is one without a row among those that have one: uWSGI's router of HTTP, say. Where none
     has, or there may have been too few rows, all are workers.
     """
     children = tuple(pids)

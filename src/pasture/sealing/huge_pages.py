@@ -23,7 +23,7 @@ LIMIT_S = 2.0
 """1 GB takes 0.4 s on an idle machine; one whose free memory is in pieces may take much longer."""
 
 PEAK = headroom.Peak(1 / 16, 4 << 20)
-"""Pages that held nothing, one in 16 at most, and one huge page beside what it replaces."""
+"""Pages that held nothing, one in 16 at most, and one huge page besides what it replaces."""
 
 
 def collapse() -> dict[str, int]:

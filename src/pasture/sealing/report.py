@@ -57,7 +57,7 @@ class SealReport:
             was left out for want of memory.
         reason: why the process is not sealed; None if it is.
         why: the code of that.
-        threads: names of those beside which it was not sealed in full.
+        threads: names of those that ran, so that it was not sealed in full.
         round: how many times `seal()` changed this process's heap, this time included.
         steps: one report for each step of the policy, in their order.
     """

@@ -148,7 +148,7 @@ def _survey(
 ) -> list[StepReport]:
     """The things that a fork will break; a step of the report only where there is something to say.
 
-    SealFailed: `strict`, and there is something beside `others`, found before; or it is not known.
+    SealFailed: `strict`, and there is something besides `others`, found before; or it is not known.
     """
     start = perf_counter()
     try:
@@ -239,7 +239,7 @@ def _beside(running: Sequence[Neighbour]) -> _Why | None:
 
 
 def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
-    """Take the heap steps, beside a running thread only safe ones; allocate little in between."""
+    """Take the heap steps, only safe ones while a thread runs; allocate little in between."""
     global _rounds
     if policy.at_exit:
         exit.watch()
@@ -255,7 +255,7 @@ def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
             elif failed and not row.after_failure:
                 step = _not_taken(name, Reason.EARLIER_STEP, "an earlier step failed")
             elif beside_running and not row.beside_running:
-                step = _not_taken(name, Reason.THREAD_RUNS, "not beside a thread that runs")
+                step = _not_taken(name, Reason.THREAD_RUNS, "not while a thread runs")
             else:
                 step = _take_if_it_fits(name, row, budget)
             failed = failed or step.failed is not None

@@ -51,7 +51,7 @@ class SealSeen:
     # with its reason.
     warm_up: tuple[int, int, str] = (0, 0, "")
     why: Reason | None = None  # the code of that
-    beside: frozenset[str] = frozenset()  # names of the threads beside which it was sealed in part
+    beside: frozenset[str] = frozenset()  # threads that ran, so that it was sealed in part
 
     @property
     def breaking(self) -> tuple[Hazard, ...]:

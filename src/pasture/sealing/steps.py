@@ -1,6 +1,6 @@
 """The table of the steps on the heap: what each does, and what it needs. A row a step.
 
-The rows stand in the order in which the policy seal takes them. `NotImplementedError` means that
+The rows are in the order in which the policy seal takes them. `NotImplementedError` means that
 this interpreter or allocator has no such step, with the reason as its text; the heap is then as it
 was before.
 """
@@ -21,7 +21,7 @@ from pasture.sealing.headroom import Peak
 Counts = Mapping[str, int]
 
 PLUG_AFTER_OBJECTS = 1_000
-"""So many objects have to be sealed since holes were plugged, before they are plugged again."""
+"""Objects that have to be sealed since holes were plugged, before they are plugged again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class HeapStep:
     # Does it and returns its counts, by name; or these with a note.
     work: Callable[[], Counts | StepResult]
     is_native: bool = False  # touches the interpreter's memory through the extension
-    # Safe beside a thread that runs, whatever that does: it does no more than the interpreter does
+    # Safe while a thread runs, whatever that does: it does no more than the interpreter does
     # by itself at any time. The others need threads that are proved to wait.
     beside_running: bool = False
     # Safe and worth while on a half-sealed heap. Plugging is neither: it allocates, and what failed
@@ -202,5 +202,5 @@ _PARTS = frozenset(step.part for step in HEAP_STEPS.values())
 
 
 def left_out_besides() -> tuple[str, ...]:
-    """Parts of pasture, beside steps, that do not work on this interpreter: each a sentence."""
+    """Parts of pasture, besides steps, that do not work on this interpreter: each a sentence."""
     return tuple(f"no {part}: {why}" for part, why in left_out() if part not in _PARTS)

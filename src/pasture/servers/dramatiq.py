@@ -46,7 +46,7 @@ class Dramatiq(Engine):
             )
         if getattr(started, "watch", None):
             raise UsageError(
-                "with --watch dramatiq starts anew at each change of a file, beside a thread",
+                "with --watch dramatiq restarts at each change of a file, next to a thread",
                 hint="leave --watch out, or leave pasture out",
             )
 

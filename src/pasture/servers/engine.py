@@ -104,7 +104,7 @@ class Engine:
 
     @property
     def restarted(self) -> str:
-        """The script that comes back here, for an engine that starts `sys.argv` anew.
+        """The script that comes back here, for an engine that starts `sys.argv` again.
 
         A folder of its own: Python puts a script's folder in front of the path.
         """
@@ -155,9 +155,9 @@ class Engine:
         return False
 
     def refuse_reload(self) -> NoReturn:
-        """Raise for an engine that starts its workers anew whenever a file changes."""
+        """Raise for an engine that restarts its workers whenever a file changes."""
         raise UsageError(
-            f"with --reload {self.name} starts its workers anew at each change of a file: there is "
+            f"with --reload {self.name} restarts its workers at each change of a file: there is "
             "nothing to share",
             hint="leave --reload out, or leave pasture out",
         )

@@ -1,4 +1,4 @@
-"""The engines that pasture seals: one row each. A new engine is a row here and a module beside it.
+"""The engines that pasture seals: one row each. A new engine is a row here and a module next to it.
 
 The last rows are servers that fork nothing, of which it says so.
 
@@ -26,11 +26,11 @@ class Row:
     # it. Of two rows with one such module the first seals.
     seen_by = ""
     package: str  # imported for it; "" for nothing; by itself its name
-    imports: tuple[str, ...]  # all that its modules may import, beside the standard library
+    imports: tuple[str, ...]  # all that its modules may import, besides the standard library
     installed_by: str  # what pip installs for it
     on_path = False  # its own program on the PATH does where the package is not installed
     serves: Serves = ""  # "asgi" for ASGI applications, "web" for others too, "" for no requests
-    lifespans: tuple[str, ...] = ()  # values of `--lifespan` beside `each` that it knows
+    lifespans: tuple[str, ...] = ()  # values of `--lifespan` besides `each` that it knows
     replaces_workers = False  # when their private memory has passed a limit
     reforks = False  # a worker of it can become the parent of the next ones
     guide = ""  # its page under docs/

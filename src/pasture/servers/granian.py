@@ -39,7 +39,7 @@ Loader = Callable[[], Any]
 
 
 class Granian(Engine):
-    """Its servers. Those that load anew at each change of a file are refused."""
+    """Its servers. Those that load again at each change of a file are refused."""
 
     name = "granian"
 

@@ -1,4 +1,4 @@
 """What every engine needs of a server that forks: settings, the seal before a fork, a new start.
 
-Knows no engine: those are in `pasture.servers`, and stand on this.
+Knows no engine: those are in `pasture.servers`, which imports this.
 """

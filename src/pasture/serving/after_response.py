@@ -47,7 +47,7 @@ AfterAnswer = Callable[[Any, int], None]
 
 
 class Watched:
-    """An ASGI application, and after each request a call with what came of it."""
+    """An ASGI application, and after each request a call with its outcome."""
 
     def __init__(self, application: Any, then: AfterAnswer) -> None:
         self._application = application

@@ -38,7 +38,7 @@ _NOT_COMPARED = (
 )
 
 _DOUBT = (
-    "it may vary by itself, which a request that is listed twice for the warm-up shows, or come of "
+    "it may vary by itself, as a request that is listed twice for the warm-up shows, or be due to "
     "an ASGI application's start, which --lifespan warm-up shows"
 )
 
@@ -147,7 +147,7 @@ class Proving:
             if one.has_reference
         }
         self.begin_anew(LeftOut("pasture" if whole else "warm-up", difference, known))
-        log(logging.ERROR, PROBE % "this program cannot be started anew, and starts as it is")
+        log(logging.ERROR, PROBE % "this program cannot be restarted, and starts as it is")
 
 
 def _write(report: ProbeReport, log: Log, uncompared: Collection[str] = ()) -> None:

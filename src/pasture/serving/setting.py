@@ -41,7 +41,7 @@ def read_switch(raw: Raw, name: str) -> bool:
 class Setting:
     """How users give a setting."""
 
-    variable: str = ""  # of the environment; "" for a part that stands in that of its setting
+    variable: str = ""  # of the environment; "" for a part that is in that of its setting
     option: str = ""  # of `pasture run`, for a switch also the one that switches off; "" for none
     help: str
     metavar: str = ""  # stands for the option's value in the help

@@ -18,7 +18,7 @@ STUB = "pasture-python"
 
 
 def starter(python: str = sys.executable, environ: Mapping[str, str] = os.environ) -> str:
-    """Path of `pasture-python` beside an interpreter; without an image the interpreter's own."""
+    """Path of `pasture-python` next to an interpreter; without an image the interpreter's own."""
     stub = os.path.join(os.path.dirname(python), STUB)  # noqa: PTH118, PTH120
     is_wanted = environ.get(VARIABLE) or os.path.exists(f"{stub}.img")  # noqa: PTH110
     return stub if is_wanted and os.access(stub, os.X_OK) else python

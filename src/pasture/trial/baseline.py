@@ -79,7 +79,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A trial beside its baseline."""
+    """A trial and its baseline."""
 
     baseline: Baseline
     changes: tuple[Change, ...]

@@ -1,6 +1,6 @@
 """The JSON document of a trial, schema 1.
 
-Stable: keys are added, never renamed or given another meaning; `trial.schema.json` beside
+Stable: keys are added, never renamed or given another meaning; `trial.schema.json` next to
 this file says so to programs, docs/try.md to people. Sizes are bytes, times seconds but
 for latencies. Values of headers are left out, since they hold sessions and tokens.
 """

@@ -25,7 +25,7 @@ _MAX_URLS = 12
 _NO_CHANGE = 0.005
 _PLOT_PX = 320
 _MORE_COLUMNS = {"memory": ("saved", ""), "server": ("answers",)}
-"""Of a policy beside its figures."""
+"""Of a policy, next to its figures."""
 
 
 def render_html(result: TrialResult, made_at: datetime) -> str:
@@ -63,7 +63,7 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
 
 
 def _card(result: TrialResult, policy: PolicyResult, color: str) -> dict[str, Any]:
-    """Figures that stand large above the plots, for one policy."""
+    """Figures in large type above the plots, for one policy."""
     saving = private_saving(result.reference, policy)
     budget = result.reference.median(TOTAL)
     return {

@@ -43,7 +43,7 @@ class LoadResult:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    done: int  # requests that have ended, whatever came of them
+    done: int  # requests that have ended, whatever their outcome
     answered: int  # those among them that had an answer
 
 

@@ -138,7 +138,7 @@ def _check_policies(names: tuple[str, ...]) -> None:
 def _require_stub(python: str) -> None:
     if not Path(python).with_name(STUB).exists():
         raise MissingExtra(
-            f"the policy image needs {STUB} beside {python}",
+            f"the policy image needs {STUB} next to {python}",
             hint="pip install 'pasture[image]', or leave that policy out",
         )
 

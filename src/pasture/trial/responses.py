@@ -59,7 +59,7 @@ class Compared:
     """Number of URLs whose bodies are compared with the reference's, by way of comparing."""
 
     whole: int = 0  # byte for byte
-    by_structure: int = 0  # by their skeletons, since other values stand in each body
+    by_structure: int = 0  # by their skeletons, since each body has other values
     not_at_all: int = 0  # those that the reference itself answers otherwise each time, or once
 
     def __str__(self) -> str:

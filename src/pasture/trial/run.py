@@ -72,7 +72,7 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
     """Run one policy once.
 
     Args:
-        pause: sleeps for so many seconds; raises to interrupt the run.
+        pause: sleeps for the given seconds; raises to interrupt the run.
 
     Raises:
         PastureError: one of its subclasses, for everything that a user can fix.

@@ -1,6 +1,6 @@
 """Packages that a trial needs and the application does not: each set in an environment of its own.
 
-Owns making and finding them. An environment is made beside its name, tried, and moved there in one
+Owns making and finding them. An environment is made next to its name, tried, and moved there in one
 step, so it is there whole or not at all. One that does not work any more is made again. The
 application's own environment is never written to.
 """
@@ -120,7 +120,7 @@ def find_or_make(tools: Tools, emit: OnEvent, pause: Pause) -> ToolEnvironment:
     """The environment of some tools; installed by uv or pip if there is none that works.
 
     Args:
-        pause: sleeps for so many seconds; raises to interrupt, and nothing half made is left.
+        pause: sleeps for the given seconds; raises to interrupt, and nothing half made is left.
 
     Raises:
         MissingExtra: they cannot be installed.

@@ -23,7 +23,7 @@ def open_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
     """Open a plain file for reading; returns its descriptor.
 
     Args:
-        owners: ids of users, beside this one and root, whose file it may be; None for any.
+        owners: ids of users, besides this one and root, whose file it may be; None for any.
 
     Raises:
         UsageError: there is none, it has more than `most_bytes`, or is not to be read.

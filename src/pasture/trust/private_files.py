@@ -1,6 +1,6 @@
 """Files and folders that belong to this user alone: the one place that creates them.
 
-A file is there completely or not at all: it is written beside its name and moved there in one
+A file is there completely or not at all: it is written next to its name and moved there in one
 step, with mode 0600. Folders are made with mode 0700. No other user can have a say in where it
 goes: a folder that another user owns or may write is refused (a sticky one, as /tmp, is not:
 no user can move there what is another's), a symbolic link that another user made is not
@@ -225,7 +225,7 @@ def _require_safe(path: Path, status: os.stat_result) -> None:
 
 
 def other_writers(status: os.stat_result) -> str | None:
-    """Users beside its owner who may write to a file or folder, in words; None if there are none.
+    """Users besides its owner who may write to a file or folder, in words; None if there are none.
 
     This user's own group, which has no other user, does not count.
     """

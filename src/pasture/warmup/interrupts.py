@@ -4,7 +4,7 @@ Owns the alarm and the handlers of ending signals while that code runs. Invarian
 handlers and alarm are as they were, those of C code too, and a signal that came meanwhile has not
 been lost.
 
-The handler of a signal raises `Interrupted` where the code stands: in a system call, in a wait
+The handler of a signal raises `Interrupted` where the code is: in a system call, in a wait
 for a lock, or between two instructions. It raises again each second while the code goes on. C code
 that never returns to the interpreter cannot be stopped. Therefore a second ending signal is left to
 the kernel, which ends the process.

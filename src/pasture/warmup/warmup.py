@@ -36,7 +36,7 @@ _END_S = 10.0
 """The end of a loop gets so long at the least: pools are closed there."""
 
 _TRIES_WITHOUT_LIFESPAN = 3
-"""If so many fail in the beginning, they need what the application's start makes."""
+"""If this many fail in the beginning, they need what the application's start makes."""
 
 _OF_LOOP = "belonged to the event loop of the warm-up"
 

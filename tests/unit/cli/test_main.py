@@ -46,7 +46,7 @@ def pasture(env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess
 
 
 def names_in(text: str) -> list[str]:
-    """Names of commands, which stand indented by two below the headings."""
+    """Names of commands, which are indented by two below the headings."""
     lines = text.partition("Measure first:\n")[2].partition("\n  Start with")[0].splitlines()
     return [line.split()[0] for line in lines if line.startswith("  ") and line[2:3].strip()]
 

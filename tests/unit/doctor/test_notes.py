@@ -72,7 +72,7 @@ def step(name: str, **more: object) -> dict[str, object]:
 
 def test_a_report_says_which_steps_were_left_out_and_why() -> None:
     steps = [
-        step("gather-code", skipped="not beside a thread that runs", why="thread-runs"),
+        step("gather-code", skipped="not while a thread runs", why="thread-runs"),
         step("immortalize", skipped="this one is too old", why="version"),
         step("freeze"),
         step("plug-malloc", failed="OSError: no"),
@@ -105,7 +105,7 @@ def test_a_report_says_which_steps_were_left_out_and_why() -> None:
     assert seal.reason == "1 thread\\x1b"
     assert (seal.why, seal.beside) == (Reason.THREAD_RUNS, frozenset(["x\\x1b"]))
     assert seal.left_out == (
-        LeftOut("gather-code", "not beside a thread that runs", Reason.THREAD_RUNS),
+        LeftOut("gather-code", "not while a thread runs", Reason.THREAD_RUNS),
         LeftOut("immortalize", "this one is too old", Reason.VERSION),
         LeftOut("plug-malloc", "failed: OSError: no"),
         LeftOut("give-back", "by a later pasture"),

@@ -139,7 +139,7 @@ def test_what_a_lifespan_builds_is_distinguished_from_what_requests_build() -> N
         explanation({Cause.NEW_MEMORY: 277}, policy="seal", requests=500, is_asgi=True)
     )
     assert "what a lifespan builds, each worker builds again" in sentence
-    assert "a warm-up with these requests shares what is built once" in sentence
+    assert "a warm-up helps with what is built once" in sentence
 
 
 def test_code_that_ran_first_in_the_worker_is_reported_under_the_seal_too() -> None:

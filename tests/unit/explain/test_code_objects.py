@@ -71,7 +71,7 @@ def test_code_is_found_by_the_pointer_to_its_type_and_ends_with_its_instructions
 
 def test_code_that_began_pages_before_is_found() -> None:
     space = Space()
-    space.put(4096 * 3 + 4080, CODE_TYPE, 6000)  # its size stands in the next page
+    space.put(4096 * 3 + 4080, CODE_TYPE, 6000)  # its size is in the next page
     assert found(space, 5) == [(4096 * 3 + 4080, 4096 * 3 + 4080 + HEAD + 12000)]
 
 

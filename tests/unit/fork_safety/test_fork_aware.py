@@ -1,4 +1,4 @@
-"""Connections that their library opens anew in each child are distinguished from others."""
+"""Connections that their library opens again in each child are distinguished from others."""
 
 import os
 import select

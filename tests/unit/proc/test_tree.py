@@ -29,7 +29,7 @@ def _proc(tmp_path: Path, name: str, data: bytes) -> Path:
 def test_fields_are_counted_from_after_a_name_that_holds_brackets_and_spaces() -> None:
     stat = parse_stat(f"7 (a) R 1 (b)) {FIELDS}\n".encode())
     assert stat.state == "S" and not stat.has_ended
-    # Each field's number in proc_pid_stat(5) stands at its place.
+    # Each field's number in proc_pid_stat(5) is at its place.
     assert (stat.flags, stat.minor_faults, stat.major_faults) == (9, 10, 12)
     assert (stat.start_time, stat.start_code, stat.start_stack) == (22, 26, 28)
     assert stat.processor_s * os.sysconf("SC_CLK_TCK") == pytest.approx(14 + 15 + 16 + 17)

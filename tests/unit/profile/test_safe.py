@@ -1,4 +1,4 @@
-"""Which requests may stand in a profile."""
+"""Which requests may be in a profile."""
 
 import pytest
 

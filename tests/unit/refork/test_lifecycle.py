@@ -125,7 +125,7 @@ class Server:
             self.lifecycle.ended(pid, clean, self.now)
 
     def serve(self, requests: int) -> None:
-        """Every worker answers so many more requests."""
+        """Every worker answers the given number of requests more."""
         for pid in self.workers():
             self.processes[pid].requests += requests
 

@@ -102,7 +102,7 @@ class Interrupted(Exception):
 
 
 class Stores:
-    """Memory in which only so many stores are made before an exception."""
+    """Memory in which only the given number of stores are made before an exception."""
 
     def __init__(self, words: memoryview, left: int) -> None:
         self._words, self.left = words, left

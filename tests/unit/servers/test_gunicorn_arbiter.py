@@ -1,4 +1,4 @@
-"""Which gunicorns a failed probe starts anew, and what the next start keeps of the earlier one."""
+"""Which gunicorns a failed probe restarts, and what the next start keeps of the earlier one."""
 
 import os
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A trial beside its baseline: what counts as growth, and what is not compared."""
+"""A trial and its baseline: what counts as growth, and what is not compared."""
 
 import json
 from collections.abc import Callable, Mapping

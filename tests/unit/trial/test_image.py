@@ -28,7 +28,7 @@ def plan(python: Path, **more: object) -> TrialPlan:
 
 
 def test_an_image_needs_the_stub_beside_the_servers_interpreter(tmp_path: Path) -> None:
-    with pytest.raises(MissingExtra, match="needs pasture-python beside"):
+    with pytest.raises(MissingExtra, match="needs pasture-python next to"):
         check_plan(plan(tmp_path / "python"))
     (tmp_path / "pasture-python").write_text("")
     check_plan(plan(tmp_path / "python"))

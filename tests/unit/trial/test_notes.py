@@ -75,7 +75,7 @@ PROBE = "[7] [ERROR] pasture: probe: GET /: hung in wait (threading.py:1)\n"
 def test_a_warm_up_that_was_left_out_is_reported_with_what_the_probe_found(
     make_run: MakeRun,
 ) -> None:
-    log = f"{PROBE}[7] [ERROR] pasture: probe: starting anew without the warm-up\n"
+    log = f"{PROBE}[7] [ERROR] pasture: probe: restarting without the warm-up\n"
 
     found = shortfalls(POLICIES["seal"], make_run().final, {"sealed": True}, log)
 

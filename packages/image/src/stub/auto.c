@@ -1,10 +1,10 @@
 /* Images lie in $XDG_CACHE_HOME/pasture/images, or ~/.cache/pasture/images, a folder of the user's
  * alone. A name is a checksum of the program, the interpreter with its options, the variables that
  * matter to every start, and the machine: each has an image of its own, so that no two of them make
- * theirs anew in turns. Two programs of one name would start out of one image, which is right, too:
+ * theirs by turns. Two programs of one name would start out of one image, which is right, too:
  * it is compared like any other.
  *
- * Beside an image: `.lock`, which the process that makes it keeps locked; `.failed`, why there is no
+ * Next to an image: `.lock`, which the process that makes it keeps locked; `.failed`, why there is no
  * image. The first start writes which modules it imports into memory that it shares with that
  * process. */
 #define _GNU_SOURCE
@@ -81,7 +81,7 @@ matters(const char *variable)
     return false;
 }
 
-/* The same in whatever order they stand. */
+/* The same in whatever order they are. */
 static uint64_t
 sum_of_variables(void)
 {

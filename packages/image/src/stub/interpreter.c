@@ -1,4 +1,4 @@
-/* Finds the interpreter beside this program: it runs whatever no image can.
+/* Finds the interpreter next to this program: it runs whatever no image can.
  *
  * Invariant: it never finds this program itself, under any link: it would start itself for ever.
  */

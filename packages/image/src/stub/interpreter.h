@@ -1,4 +1,4 @@
-/* The interpreter that this program stands for: the one beside it. */
+/* The interpreter for which this program starts: the one next to it. */
 #ifndef STUB_INTERPRETER_H
 #define STUB_INTERPRETER_H
 

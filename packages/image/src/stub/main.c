@@ -1,9 +1,10 @@
 /* pasture-python: a Python interpreter that starts with its modules loaded, or as usual.
  *
- * Opens the image that PASTURE_IMAGE names or that lies beside this program, and turns this very
- * process into the interpreter in it, which stands right before its program. So process id, parent, session, terminal, descriptors, limits and all else are those
- * of the caller's making. Wherever anything stands against that it executes the interpreter beside
- * it: the program never runs otherwise than it would have, at worst later.
+ * Opens the image that PASTURE_IMAGE names or that lies next to this program, and turns this very
+ * process into the interpreter in it, which is about to run its program. So the process keeps the
+ * caller's process id, parent, session, terminal, descriptors, limits and all else. Where anything
+ * does not fit it executes the interpreter next to it: the program never runs otherwise than it
+ * would have, at worst later.
  */
 #define _GNU_SOURCE
 #include "auto.h"
@@ -204,7 +205,7 @@ start_from_folder(const char *folder, const char *python, char **argv, command_l
     return missed(folder, kept);
 }
 
-/* The environment's own image, beside this program (pasture_image/start/installed.py); NULL for none. */
+/* The environment's own image, next to this program (pasture_image/start/installed.py), or NULL. */
 static const char *
 own_image(void)
 {
@@ -284,7 +285,8 @@ main(int argc, char **argv)
     }
     const char *python = interpreter_find();
     if (python == NULL) {
-        fprintf(stderr, "pasture-python: there is no python beside it; PASTURE_PYTHON names one\n");
+        fprintf(stderr,
+                "pasture-python: there is no python next to it; PASTURE_PYTHON names one\n");
         return 127;
     }
     if (argc > 0) {

@@ -24,7 +24,7 @@ typedef struct {
     uint64_t kind;
     uint64_t bytes;
     uint64_t path;
-    uint64_t id_at, id_offset, id_bytes; /* where it stands here, where in the file, its length */
+    uint64_t id_at, id_offset, id_bytes; /* where it is here, where in the file, its length */
     uint64_t sum;                        /* as content_sum */
 } manifest_source;
 

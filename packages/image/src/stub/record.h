@@ -2,7 +2,7 @@
 #ifndef STUB_RECORD_H
 #define STUB_RECORD_H
 
-/* Become the program `argv[0]`, with a process beside it that writes each lookup to `log` until the
+/* Become the program `argv[0]`, with a process next to it that writes each lookup to `log` until the
  * program and all that descends from it have ended. Returns if that cannot be, with the reason; then
  * nothing has been changed but that this process cannot gain rights any more.
  *

@@ -297,7 +297,7 @@ put_strings(char **pointers, char **at, char **strings)
     return pointers + 1;
 }
 
-/* Arguments and environment stand one behind the other, as the kernel puts them: /proc shows them
+/* Arguments and environment follow one another, as the kernel puts them: /proc shows them
    from there. */
 static void
 write_letter(char *place, const restore_request *request, restore_plan *plan)

@@ -1,7 +1,7 @@
 """What is known of other plug-ins: a card for each that asks or opens something before the fork.
 
 A package with a card may ask which worker it is. The mold answers with the name of the first one,
-and the card puts right in each worker what came of the answer.
+and the card puts right in each worker what followed from the answer.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _kind_of_database(config: Any) -> tuple[str, str]:
 
 
 def _draw_seed(config: pytest.Config) -> None:
-    """Anew, where the plug-in draws it when it is imported."""
+    """Drawn again, where the plug-in draws it when it is imported."""
     if hasattr(randomly := sys.modules.get("pytest_randomly"), "default_seed"):
         randomly.default_seed = random.Random().getrandbits(32)  # type: ignore[union-attr]
 

@@ -1,7 +1,7 @@
 """The messages between the controller and the mold, over a pair of sockets that keep bounds.
 
 Both ends are processes of one user, who has started both to run the same tests, so a message is a
-pickle. A worker's socket travels beside the message that asks for the worker.
+pickle. A worker's socket travels with the message that asks for the worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MAX_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """To the mold: fork this worker, whose socket lies beside."""
+    """To the mold: fork this worker, whose socket is sent along."""
 
     id: str
     workerinput: dict[str, Any]
@@ -65,7 +65,7 @@ class Declined:
 class Hello:
     """To a kept process: what a new run has.
 
-    Its socket and its stderr lie beside; of a run that is wanted whole, its standard streams.
+    Its socket and its stderr are sent along; of a run that is wanted whole, its standard streams.
 
     Attributes:
         words: of the command line and the configuration, for a run that is wanted whole.
@@ -87,7 +87,7 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Anew:
+class Unfit:
     """From a kept process that ends: why it does not do for this run."""
 
     reason: str
@@ -112,7 +112,7 @@ class Ended:
     status: int
 
 
-Message = Wanted | Sealed | Forked | Declined | Hello | Kept | Anew | Stop | Signal | Ended
+Message = Wanted | Sealed | Forked | Declined | Hello | Kept | Unfit | Stop | Signal | Ended
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ class Apart:
         self.io = io
         self.by_module = by == "module"
         self.child: _Child | None = None
-        # What tests would make anew, each for itself, and so delete each other's.
+        # What tests would make again, each for itself, and so delete each other's.
         folders = getattr(interactor.config, "_tmp_path_factory", None)
         if isinstance(folders, TempPathFactory):
             folders.getbasetemp()

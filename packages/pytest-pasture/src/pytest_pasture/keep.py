@@ -26,7 +26,7 @@ import pytest
 
 from pasture.trust import locks, private_files
 from pasture.trust.unix_sockets import peer_of
-from pytest_pasture.control import Anew, Channel, Hello, Kept, Stop
+from pytest_pasture.control import Channel, Hello, Kept, Stop, Unfit
 
 OF_A_RUN = frozenset(
     (
@@ -131,7 +131,7 @@ class Place:
         if isinstance(answer, Kept):
             return ours, answer.pid
         ours.close()
-        return answer.reason if isinstance(answer, Anew) else None
+        return answer.reason if isinstance(answer, Unfit) else None
 
     def stop(self) -> int:
         """End all that is kept for this folder; the number of collections."""

@@ -3,7 +3,7 @@
 A fork shares the kernel's `epoll`, and the pair of sockets by which a thread wakes a loop of
 asyncio: one worker would take what another one waits for. A loop of asyncio at which nothing waits
 gets new ones in each worker. Any other `epoll` (of uvloop, of a reactor, of a selector) stays what
-it is, and stands against forked workers.
+it is, and rules out forked workers.
 
 Leans on CPython: `BaseSelectorEventLoop` has its epoll in `_selector`, and the pair in `_ssock`
 and `_csock`, which `_make_self_pipe` makes and `_internal_fds` counts.

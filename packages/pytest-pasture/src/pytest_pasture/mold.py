@@ -177,7 +177,7 @@ class Mold(Collection):
         }
 
     def decline_for(self, finding: Finding | None) -> None:
-        """Leave, if something stands against forked workers."""
+        """Leave, if something rules out forked workers."""
         if finding is not None:
             self.decline(str(finding))
             self.shared.tear_down()

@@ -1,8 +1,8 @@
 """Test files that have changed, collected again in a process forked from what was kept.
 
 Nodes of what has not changed stay: folders with their fixtures, and files with their tests. A
-changed file is imported anew, beside all that its earlier version may have registered elsewhere.
-Where other modules name the file, everything is collected anew.
+changed file is imported again; what its earlier version registered elsewhere may remain.
+Where other modules name the file, everything is collected again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from _pytest.reports import CollectReport
 from pytest_pasture.inputs import Changes, Snapshot
 
 MAX_FILES = 20
-"""Changed files; with more of them everything is collected anew."""
+"""Changed files; with more of them everything is collected again."""
 
 
 class Collected:

@@ -67,7 +67,7 @@ class Report:
         """What a person reads."""
         lines = [f"plain xdist: {reason}" for reason in self.reasons]
         if self.mold is not None and self.mold.anew:
-            lines.append(f"collected anew: {self.mold.anew}")
+            lines.append(f"collected again: {self.mold.anew}")
         sealed = self.mold.sealed if self.mold else None
         if sealed is not None:
             lines += [_collection(sealed), *sealed.notes]

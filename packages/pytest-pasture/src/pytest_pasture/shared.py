@@ -25,10 +25,10 @@ def pasture_shared(function: _F) -> _F:
     """Mark the function of a fixture, below `pytest.fixture(scope="session")`.
 
     Raises:
-        TypeError: it is no function: the mark stands above `pytest.fixture`.
+        TypeError: it is no function: the mark is above `pytest.fixture`.
     """
     if not inspect.isfunction(function) or hasattr(function, "_pytestfixturefunction"):
-        raise TypeError("pasture_shared stands below pytest.fixture")
+        raise TypeError("pasture_shared belongs below pytest.fixture")
     function.pasture_shared = True  # type: ignore[attr-defined]
     return function
 

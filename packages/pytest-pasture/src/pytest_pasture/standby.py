@@ -119,7 +119,7 @@ class Standby:
                 os.close(inherited.pop())
             exits.leave_to_parent()
             run = self._wait(inputs, limit_s)
-        except BaseException:  # it cannot stand by: the next run is served by none
+        except BaseException:  # there is no standby: the next run is served by none
             os._exit(1)
         if run is None:
             os._exit(0)

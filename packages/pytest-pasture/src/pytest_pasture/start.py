@@ -1,4 +1,4 @@
-"""The start of a run with forked workers: when the mold is forked, and what stands against it.
+"""The start of a run with forked workers: when the mold is forked, and what rules it out.
 
 The mold is forked once options are parsed and the first conftests imported, and before any plug-in
 is configured: xdist's worker has a configuration of its own from there on, too. `plugin.py`

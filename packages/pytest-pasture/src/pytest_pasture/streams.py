@@ -61,7 +61,7 @@ class Made:
 
 
 def inherited() -> list[int]:
-    """Descriptors that this program was started with, beside the standard streams."""
+    """Descriptors that this program was started with, besides the standard streams."""
     return [one for one in _descriptors() if one > 2 and _file(one) and os.get_inheritable(one)]
 
 

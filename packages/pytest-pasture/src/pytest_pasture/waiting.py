@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pytest_pasture import keep
-from pytest_pasture.control import Anew, Channel, Ended, Hello, Kept, Signal, Stop
+from pytest_pasture.control import Channel, Ended, Hello, Kept, Signal, Stop, Unfit
 
 _MESSAGE_LIMIT_S = 5.0
 
@@ -89,7 +89,7 @@ class Waiting:
         except OSError as error:
             if channel is None:
                 raise
-            _send(channel, Anew(f"it cannot fork: {error.strerror}"))
+            _send(channel, Unfit(f"it cannot fork: {error.strerror}"))
             channel.close()
             return True
         if not pid:
@@ -152,7 +152,7 @@ class Waiting:
             channel.close()
         if reason is not None:
             self._take_no_more()
-            _send(channel, Anew(reason))
+            _send(channel, Unfit(reason))
             channel.close()
         for descriptor in descriptors:
             os.close(descriptor)
@@ -183,6 +183,6 @@ def _pass_on(one: _Process, channel: Channel) -> None:
         os.killpg(one.pid, number)
 
 
-def _send(channel: Channel, message: Anew | Kept | Ended) -> None:
+def _send(channel: Channel, message: Unfit | Kept | Ended) -> None:
     with suppress(OSError):  # the other end is gone
         channel.send(message)

@@ -1,6 +1,6 @@
 """gRPC: its core runs threads and has connections that C code alone knows.
 
-In a forked child the core closes the connections, starts its threads again and connects anew,
+In a forked child the core closes the connections, starts its threads again and reconnects,
 unless a variable switches that off. A socket is taken for one of them if no object of Python's has
 it, an epoll of the process watches it, and it leads to where a channel leads.
 

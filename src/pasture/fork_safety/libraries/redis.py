@@ -1,7 +1,7 @@
-"""redis-py: a pool sees in a child that the process is another one, and connects anew.
+"""redis-py: a pool sees in a child that the process is another one, and reconnects.
 
 kombu and Celery keep connections to Redis in pools of redis-py; those to other brokers they do not
-open anew after a fork that is not multiprocessing's.
+open again after a fork that is not multiprocessing's.
 
 Source: redis-py 5.2 to 8.1, connection.py (`_checkpid`, `get_connection`, `release`).
 """

@@ -39,7 +39,7 @@ _hooked = False
 
 
 def _close_idle(problems: list[str]) -> int:
-    """Close idle connections of all pools, now and before each fork. Safe beside threads."""
+    """Close idle connections of all pools, now and before each fork. Safe while threads run."""
     global _hooked
     pools = _classes("connectionpool", "HTTPConnectionPool")
     managers = _classes("poolmanager", "PoolManager")

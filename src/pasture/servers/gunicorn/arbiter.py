@@ -239,7 +239,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.unlink_and_end(complain(error))
 
     def _begin_anew(self, left_out: LeftOut) -> None:
-        """Start gunicorn anew in this process, with the listeners: no connection is lost.
+        """Start gunicorn again in this process, with the listeners: no connection is lost.
 
         Returns where that cannot be. Of listeners that were open before it gunicorn closes the
         number that the new start would look for.

@@ -47,7 +47,7 @@ class Uvicorn(Engine):
     def check(self, started: Config) -> None:
         if started.reload:
             raise UsageError(
-                "with --reload uvicorn has one process, which it starts anew at each change of a "
+                "with --reload uvicorn has one process, which it restarts at each change of a "
                 "file: there is nothing to share",
                 hint="leave --reload out (`fastapi dev` has it), or leave pasture out",
             )

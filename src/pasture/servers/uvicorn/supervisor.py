@@ -80,7 +80,7 @@ class SealingSupervisor(Multiprocess):
         self._context = ForkContext(config, logs, self._before_fork, self._close_pipes)
         vars(uvicorn._subprocess)["spawn"] = self._context
         super().__init__(config, *arguments, **named)
-        log.info("HUP replaces the workers and does not load new code: start anew for that")
+        log.info("HUP replaces the workers and does not load new code: restart for that")
 
     def run(self) -> Any:
         """Serve until asked to end; then end the application, if it was started here."""
@@ -129,7 +129,7 @@ class SealingSupervisor(Multiprocess):
         replay.asgi(config.loaded_app, loop_factory(config), lifespan=config.lifespan != "off")
 
     def _begin_anew(self, left_out: LeftOut) -> None:
-        """Start this program anew. Its socket does not listen yet: no connection is lost."""
+        """Start this program again. Its socket does not listen yet: no connection is lost."""
         if not restart.is_possible():
             return
         if self._lifespan is not None:

@@ -88,7 +88,7 @@ class LogSetup:
     """Changes of the logging by the application's import, kept through uvicorn's own set-up.
 
     A spawned worker sets logging up and then imports the application, which may change it. A forked
-    one has imported it already, and sets up after that: files are opened anew, as after a rotation.
+    one has imported it already, and sets up after that: files are reopened, as after a rotation.
     Invariant: in both, the application's configuration overrides uvicorn's.
 
     Made before the application is imported.

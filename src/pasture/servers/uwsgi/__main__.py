@@ -28,7 +28,7 @@ def run() -> int:
             )
         os.execv(program, [program, *sys.argv[1:], *SWITCH])
     take_name("uwsgi")
-    # uWSGI starts itself anew at a reload, and would take the interpreter that the virtual
+    # uWSGI starts itself again at a reload, and would take the interpreter that the virtual
     # environment points to, which knows nothing of the environment.
     itself = ("--binary-path", starter())
     return int(pyuwsgi.run([*sys.argv[1:], *SWITCH, *itself]))

@@ -202,7 +202,7 @@ class Uwsgi(Engine):
         replay.serve()
 
     def _begin_anew(self, left_out: LeftOut) -> None:
-        """Start uWSGI anew in this process, as at its own reload, with its sockets."""
+        """Start uWSGI again in this process, as at its own reload, with its sockets."""
         restart.went_into_background()  # it may have: this is the master
         if left_out.what == "pasture":
             log.error(_PRELOADS)

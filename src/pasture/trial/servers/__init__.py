@@ -120,7 +120,7 @@ def _uwsgi(start: Start) -> list[str]:
     return [
         *start.plain_or_by_pasture("uwsgi", "-c", _PLAIN_UWSGI), *start.arguments,
         # Without the last two it serves errors in place of an application that does not load,
-        # and starts anew when it is asked to end.
+        # and starts again when it is asked to end.
         "--master", "--need-app", "--die-on-term", "--processes", str(start.workers),
         "--http-socket", start.address, "--module", start.app,
     ]  # fmt: skip

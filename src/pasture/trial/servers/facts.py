@@ -98,7 +98,7 @@ class ServerFacts:
     refused_word: re.Pattern[str] = NEVER  # an argument that reads more options from a file
     variables: str = ""  # prefix of variables that it reads its options from
     features: str = ""  # program that prints words, run in its interpreter; "" if there is none
-    # Modules of the server that an image has beside the application.
+    # Modules of the server that an image has besides the application.
     preload: tuple[str, ...] = ()
     phrases: Phrases = Phrases()
 

@@ -21,7 +21,7 @@ _MAX_BYTES = 64
 
 
 class BuildId(NamedTuple):
-    """Where in a file it stands, and what stands there."""
+    """Where in a file it is, and its bytes."""
 
     offset: int
     data: bytes

@@ -118,7 +118,7 @@ def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[st
 
 
 def _open_files(frozen: Frozen) -> list[OpenFile]:
-    """What is open beside the standard streams.
+    """What is open besides the standard streams.
 
     Raises:
         ImageFailed: not all of it can be opened again.

@@ -77,7 +77,7 @@ class Document:
     host: tuple[Fact, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """The same as it stands in the file, and as `show --json` writes it."""
+        """The same as it is in the file, and as `show --json` writes it."""
         found = dataclasses.asdict(self)
         found["notes"] = [note._asdict() for note in self.notes]
         found["host"] = [fact._asdict() for fact in self.host]

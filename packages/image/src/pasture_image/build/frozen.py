@@ -88,7 +88,7 @@ class Frozen:
         return {int(entry.name): str(entry.readlink()) for entry in folder.iterdir()}
 
     def descriptor_state(self, number: int) -> tuple[int, int]:
-        """Flags of open(2) of a descriptor, and where in the file it stands."""
+        """Flags of open(2) of a descriptor, and its offset in the file."""
         lines = (self._folder / "fdinfo" / f"{number}").read_text().splitlines()
         fields = dict(line.split(None, 1) for line in lines[:2])
         return int(fields["flags:"], 8), int(fields["pos:"])

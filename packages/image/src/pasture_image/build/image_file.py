@@ -57,7 +57,7 @@ def write(
     mode: int,
     inspect: Callable[[BinaryIO], None],
 ) -> None:
-    """Write an image beside its name, and move it there.
+    """Write an image next to its name, and move it there.
 
     Args:
         pages: descriptor of a file whose first page is left free for the header.

@@ -13,7 +13,7 @@ _WITH_ARGUMENT = "WX"
 
 
 def python() -> str:
-    """The interpreter beside this program. src/stub/interpreter.c finds it in the same way."""
+    """The interpreter next to this program. src/stub/interpreter.c finds it in the same way."""
     folder = Path(sys.executable).parent.resolve()
     found = (folder / name for name in ("python", "python3"))
     return str(next((path for path in found if path.exists()), Path(sys.executable)))

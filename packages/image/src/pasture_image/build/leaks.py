@@ -1,9 +1,9 @@
 """Whether a finished image holds a secret: the value of a variable, or the content of a file.
 
-Owns which values are looked for, and in which encodings. Only what is there as it stands is found:
+Owns which values are looked for, and in which encodings. Only what is there unchanged is found:
 not what a module has decoded, encrypted or taken apart. Values are never shown. A value is no
 secret if it names files that are there, or is part of what the order itself puts into an image, or
-stands in a file of an installed module (`x86_64`): each reader of that file has it.
+is in a file of an installed module (`x86_64`): each reader of that file has it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _runs_of_parts(text: str) -> Iterator[list[str]]:
 
 
 def of_file(path: Path) -> list[Secret]:
-    """The content of a file, each longer line of it, and what stands behind `=` or `:` in one.
+    """The content of a file, each longer line of it, and what follows `=` or `:` in one.
 
     Raises:
         UsageError: it cannot be read, or holds nothing to look for.
@@ -112,7 +112,7 @@ def _texts(line: bytes) -> Iterator[bytes]:
 
 
 def find(file: BinaryIO, secrets: Iterable[Secret]) -> list[str]:
-    """Owners of secrets that stand in a file, sorted."""
+    """Owners of secrets that are in a file, sorted."""
     needles = [(secret.owner, form) for secret in secrets for form in _forms(secret.text)]
     overlap = max((len(form) for _, form in needles), default=1) - 1
     found: set[str] = set()

@@ -42,7 +42,7 @@ class OpenFile:
 
     Attributes:
         flags: of open(2).
-        offset: where in the file it stands.
+        offset: where in the file it is.
     """
 
     number: int
@@ -164,7 +164,7 @@ def write_manifest(
         image_bytes: up to the end of its pages.
 
     Raises:
-        OSError: a file that is mapped is there no more.
+        OSError: a mapped file is gone.
     """
     tables = _Tables(8 * HEAD_FIELDS)
     sources = tables.add(_sources(image.sources, image_bytes, made_of, tables))

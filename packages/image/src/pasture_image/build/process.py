@@ -124,7 +124,7 @@ def _environ(order: Order) -> dict[str, str]:
 
 
 def stub_of(python: str) -> Path:
-    """The stub that stands beside an interpreter.
+    """The stub next to an interpreter.
 
     Raises:
         ImageFailed: there is none.
@@ -132,7 +132,7 @@ def stub_of(python: str) -> Path:
     path = Path(python).with_name(STUB)
     if not os.access(path, os.X_OK):
         raise ImageFailed(
-            f"there is no {STUB} beside {python}",
+            f"there is no {STUB} next to {python}",
             hint="install pasture[image] into the environment of that interpreter",
         )
     return path

@@ -83,7 +83,7 @@ _CHOOSING = {
 `_hmac` from 3.14 on); no variable stops them."""
 
 _OF_LIBC = {(0, 2): (_FIRST, 32), (1, 1): (_STRUCTURED, 32), (2, 2): (_MORE, 0)}
-"""Registers as the dynamic linker lists them (leaf, register), and where they stand in a fact."""
+"""Registers as the dynamic linker lists them (leaf, register), and where they are in a fact."""
 _CHOSEN_BY = {(0, 2): 0x1040_1000, (1, 1): 0xD003_0928, (2, 2): 0x0001_0020}
 """By which it chooses functions: AVX, MOVBE, FMA; AVX512, RTM, BMI, AVX2; LZCNT, FMA4."""
 

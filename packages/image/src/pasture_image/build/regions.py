@@ -301,7 +301,7 @@ def _protection(perms: str) -> int:
 def _grouped(
     os_pages: Sequence[int], gap_os_pages: int = _GAP_OS_PAGES
 ) -> Iterator[tuple[int, int]]:
-    """First and last of pages that stand close together."""
+    """First and last of pages that are close together."""
     first = last = -1
     for os_page in os_pages:
         if first >= 0 and os_page - last <= gap_os_pages:

@@ -1,6 +1,6 @@
 """A folder in which modules are looked for: which of its entries are, or would hide, a loaded one.
 
-Nothing else in the folder counts: a log or a database beside `app.py` may come and go. The mirror
+Nothing else in the folder counts: a log or a database next to `app.py` may come and go. The mirror
 of src/stub/made_of.c.
 """
 

@@ -1,4 +1,4 @@
-"""What modules ask their process for while they are loaded, beside variables of the environment.
+"""What modules ask their process for while they are loaded, besides variables of the environment.
 
 A program finds what they have seen then, not what it would see itself. What the process was (its
 directory, its number) and random bytes cannot be compared: a `Note` names the module. Owns finding

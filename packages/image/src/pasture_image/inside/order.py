@@ -150,10 +150,10 @@ def receive_built(channel: socket.socket) -> tuple[Built, list[int]]:
 
 
 def _receive(channel: socket.socket) -> tuple[Any, list[int]]:
-    head, beside, flags, _ = channel.recvmsg(
+    head, ancillary, flags, _ = channel.recvmsg(
         len(_HEAD), socket.CMSG_SPACE(4 * _MAX_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC
     )
-    descriptors = _descriptors(beside)
+    descriptors = _descriptors(ancillary)
     try:
         if head != _HEAD or flags & socket.MSG_CTRUNC or not descriptors:
             raise EOFError("the other end is gone")
@@ -166,9 +166,9 @@ def _receive(channel: socket.socket) -> tuple[Any, list[int]]:
     return fields, descriptors[1:]
 
 
-def _descriptors(beside: list[tuple[int, int, bytes]]) -> list[int]:
+def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     found = array.array("i")
-    for level, kind, data in beside:
+    for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
             found.frombytes(data[: len(data) - len(data) % found.itemsize])
     return list(found)

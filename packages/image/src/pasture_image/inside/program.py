@@ -64,7 +64,7 @@ def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool
 
     Returns:
         Whether the interpreter still has to put the program's folder first on the search path. What
-        modules have put there when they were loaded would stand in front of it.
+        modules have put there when they were loaded would precede it.
     """
     _argv[:] = argv
     sys.orig_argv[:] = orig_argv

@@ -3,7 +3,7 @@
 A process that starts with other values of these would not have become the same one, so it must
 not come out of an image. Nothing of the others may come into the image: they are another
 user's, and may be secrets. So a builder starts with the variables that matter to every start
-(`start_variables`). All others stand in a file, and come into the process one by one as they are
+(`start_variables`). All others are in a file, and come into the process one by one as they are
 read.
 
 Owns that, and what loading has done to the environment. Python code reads through `posix.environ`,

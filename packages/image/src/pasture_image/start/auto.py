@@ -4,7 +4,7 @@
 start notes (`seen`), and then executes the interpreter. Owns what goes into such an image, and how
 many are kept: only modules that the program has imported, that lie in the folders of the
 interpreter or of installed packages, and that can be imported by themselves. The program and its
-own modules never run here. A failure is written down beside the image, and not repeated at each
+own modules never run here. A failure is written down next to the image, and not repeated at each
 start.
 """
 
@@ -145,7 +145,7 @@ def _loadable(program: Program, names: Sequence[str], environ: dict[str, str]) -
 
 
 def try_all() -> None:
-    """Import each of the modules that stand on standard input; print those that could be."""
+    """Import each of the modules that standard input names; print those that could be."""
     names = sys.stdin.read().split()
     if sys.path and sys.path[0] == "":
         del sys.path[0]

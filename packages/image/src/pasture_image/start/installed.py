@@ -1,4 +1,4 @@
-"""The environment's own image, beside `pasture-python`, and the scripts that start out of it.
+"""The environment's own image, next to `pasture-python`, and the scripts that start out of it.
 
 A script is switched by its first line, which anyone can read. Each switched one is recorded whole,
 as it was and as it is. Invariant: the record is written before a script is switched, and forgets it
@@ -86,16 +86,16 @@ def install_image(stub: Path, image: BinaryIO) -> None:
     status = os.fstat(image.fileno())
     if own.exists() and os.path.samestat(own.stat(), status):
         return
-    beside = f".{own.name}.{os.getpid()}.part"
+    part = f".{own.name}.{os.getpid()}.part"
     folder = os.open(own.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.link(f"/proc/self/fd/{image.fileno()}", beside, dst_dir_fd=folder, follow_symlinks=True)
-        os.replace(beside, own.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.link(f"/proc/self/fd/{image.fileno()}", part, dst_dir_fd=folder, follow_symlinks=True)
+        os.replace(part, own.name, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError:
         _copy(image, own, status.st_mode & 0o755)
     finally:
         with suppress(FileNotFoundError):
-            os.unlink(beside, dir_fd=folder)
+            os.unlink(part, dir_fd=folder)
         os.close(folder)
 
 

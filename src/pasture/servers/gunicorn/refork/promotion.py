@@ -167,7 +167,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 
 
 def _forget_names_of_files() -> None:
-    """Let go of the generator of names in `tempfile`, which it makes anew in each process.
+    """Let go of the generator of names in `tempfile`, which it makes again in each process.
 
     2.5 KB, from the making of this worker's heartbeat file in its mold. Sealed they would be kept
     in this generation and in each one after it.

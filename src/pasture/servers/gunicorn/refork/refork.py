@@ -184,7 +184,7 @@ class Refork:
             self._log.info("pasture: worker %s of generation %s", worker.pid, generation)
 
     def reload(self) -> None:
-        """Load the application anew; from now on what there is is outdated.
+        """Load the application again; all that exists is outdated from now on.
 
         Where it cannot be loaded, as `Spawner.load` raises, all goes on as before.
         """
