@@ -43,7 +43,7 @@ del ended
 log = open("log", "a")
 for _ in range(2):
     report = pasture.seal()
-    print(report.sealed or report.reason, _native.is_immortal(Holds), items)
+    print(report.sealed or report.reason, _native.is_immortal(Holds), sorted(items))
 print([_native.is_immortal(one) for one in kept], _native.is_immortal(boxes[0].held[0]))
 print(_native.fix_counts()["fixed"], _native.collection_history()["collections"])
 
