@@ -16,6 +16,10 @@ def findings(process: Process) -> Iterator[Finding]:
         what = f"process {process.pid} waits for no lock" + (f": {main}" if main else "")
         yield Finding("hung", False, what)
         return
+    if not main.calls and not process.why_no_frames:
+        what = f"process {process.pid} waits for a lock outside of Python, as without work in uWSGI"
+        yield Finding("hung", False, what)
+        return
     where = f" at {main.place}" if main.place else ""
     what = f"process {process.pid} waits for a lock{where}"
     cost = "it answers nothing until it is killed"

@@ -140,14 +140,20 @@ def hung_among(pids: Iterable[int], proc: Path = _PROC) -> tuple[Process, ...]:
 
     One that has nothing to do waits for connections.
     """
-    locked = [pid for pid in pids if is_locked(pid, proc)]
+    calls = {pid: read_call(pid, pid, proc) for pid in pids}
+    locked = [pid for pid, call in calls.items() if call is not None and call.is_for_own_lock]
     if not locked:
         return ()
     before = {pid: read_some(proc / str(pid) / "task", (pid,)) for pid in locked}
     time.sleep(_BETWEEN_LOOKS_S)
     after = {pid: read_some(proc / str(pid) / "task", (pid,)) for pid in locked}
-    still = (look(pid, proc) for pid in locked if did_not_run(before[pid], after[pid]))
-    return tuple(one for one in still if one.why_no_frames or one.threads[0].calls)
+    still = [look(pid, proc) for pid in locked if did_not_run(before[pid], after[pid])]
+    in_python = (bool(one.threads and one.threads[0].calls) for one in still)
+    return tuple(
+        one
+        for one, known in zip(still, in_python, strict=True)
+        if known or (one.why_no_frames and is_locked(one.pid, proc))
+    )
 
 
 def file_of(call: str) -> str:

@@ -98,9 +98,15 @@ def read_call(pid: int, number: int, proc: Path = _PROC) -> Call | None:
 
 
 def is_locked(pid: int, proc: Path = _PROC) -> bool:
-    """Whether the main thread of a process waits for a lock of its own, without a time."""
-    call = read_call(pid, pid, proc)
-    return call is not None and call.is_for_own_lock
+    """Whether the main thread of a process waits for a lock of its own, and no other for a request.
+
+    A thread of uWSGI's without work waits for a lock while another one waits for connections.
+    """
+    main = read_call(pid, pid, proc)
+    if main is None or not main.is_for_own_lock:
+        return False
+    calls = [read_call(pid, number, proc) for number in read_tasks(pid, proc)]
+    return all(call is not None and call.number == main.number for call in calls)
 
 
 def did_not_run(before: Mapping[int, Task], after: Mapping[int, Task]) -> frozenset[int]:

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.once
 
 PRICE = ("threading.py:9 in acquire", "shop.py:13 in price", "sync.py:30 in run")
 MAIN = Waiting(7, "gunicorn", "futex", "futex 0x7f", PRICE)
+BARE = Waiting(7, "uwsgi", "futex", "futex 0x7f")
 IDLE = Waiting(7, "gunicorn", "epoll_wait", "")
 POOL = Waiting(8, "pool", "recvfrom", "socket:[5]")
 OTHER = Lost("exporter", ("grpc.py:1 in send",))
@@ -29,6 +30,7 @@ REFRESHER = Lost("refresher", ("shop.py:7 in refresh",))
             "which it lacks, was at shop.py:7 in refresh when it was forked",
         ),
         (Process(7, (MAIN,), (OTHER,)), "thread exporter, which it lacks, is at grpc.py:1 in send"),
+        (Process(7, (BARE,)), "process 7 waits for a lock outside of Python"),
         (Process(7, (MAIN, POOL)), "of its 2 threads 1 wait for no lock"),
         (Process(7, (MAIN,)), "and so do all of its threads: one of them holds it"),
     ],
