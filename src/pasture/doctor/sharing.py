@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
@@ -18,6 +18,7 @@ _MIN_LIBRARIES_BYTES = 100_000
 _MIN_LATE_BYTES = 1_000_000
 """Private memory of libraries in each worker. Less is no obstacle."""
 _MAX_NAMES = 12
+_MAX_PRELOADED = 5
 
 
 def preloading(seen: Evidence) -> Iterator[Finding]:
@@ -126,8 +127,12 @@ def _is_unasked(worker: Worker, seen: Evidence) -> bool:
     return worker.requests == 0 or (seen.notes is not None and not worker.requests)
 
 
-def own_imports(modules: Mapping[str, int]) -> Iterator[Finding]:
-    """Modules that a worker imported at its work, with their size: by name, largest first."""
+def own_imports(modules: Mapping[str, int], largest: Sequence[str]) -> Iterator[Finding]:
+    """Modules that a worker imported at its work, with their size: by name, largest first.
+
+    Args:
+        largest: of each the module, itself or below it, whose import brings the most.
+    """
     total = sum(modules.values())
     if total < MIN_PRIVATE_BYTES:
         return
@@ -138,7 +143,8 @@ def own_imports(modules: Mapping[str, int]) -> Iterator[Finding]:
         f"a worker imported for itself, at its work: {some(names, _MAX_NAMES)}",
         cost=f"about {megabytes(total)} and the time of the import in each worker, and once more "
         "in each that replaces it",
-        fix=f"`pasture run --preload {','.join(modules)}` imports them before the fork",
+        fix=f"`pasture run --preload {','.join(largest[:_MAX_PRELOADED])}` imports most of it "
+        "before the fork, a profile of `pasture learn` all of it",
     )
 
 

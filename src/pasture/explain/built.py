@@ -39,10 +39,12 @@ class Built:
     Attributes:
         module: name; the package where all of a package is new.
         bytes: of it and all below it, estimated.
+        largest: it, or the module below it that has most code: its import brings the most.
     """
 
     module: str
     bytes: int
+    largest: str = ""
 
     @property
     def entry(self) -> str:
@@ -85,12 +87,19 @@ def ranked(modules: Mapping[str, str], code_bytes: Mapping[str, int]) -> list[Bu
         code_bytes: of code by file.
     """
     sizes: dict[str, int] = {}
+    largest: dict[str, tuple[int, str]] = {}
     for name, file in modules.items():
         outermost = name
         while (above := outermost.rpartition(".")[0]) in modules:
             outermost = above
-        sizes[outermost] = sizes.get(outermost, 0) + code_bytes.get(file, 0)
-    found = [Built(name, int(_CODE_TO_ALL * size)) for name, size in sizes.items() if size]
+        size = code_bytes.get(file, 0)
+        sizes[outermost] = sizes.get(outermost, 0) + size
+        largest[outermost] = max(largest.get(outermost, (0, "")), (size, name))
+    found = [
+        Built(name, int(_CODE_TO_ALL * size), largest[name][1])
+        for name, size in sizes.items()
+        if size
+    ]
     return sorted(found, key=lambda one: (-one.bytes, one.module))[:MAX_LINES]
 
 
