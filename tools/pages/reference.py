@@ -30,7 +30,8 @@ their own](settings.md). The metrics are listed in [operate.md](operate.md).
 
 
 COMMANDS_TEXT = """\
-`pasture COMMAND --help` prints the same. A shell completes commands and options after
+`pasture COMMAND --help` prints the same. `--json -` writes to standard output, in place of the
+table. A shell completes commands and options after
 `eval "$(_PASTURE_COMPLETE=bash_source pasture)"` in `~/.bashrc`; `zsh_source` is for zsh, and for
 fish `_PASTURE_COMPLETE=fish_source pasture | source`. `make manual` writes man pages and these
 scripts.
@@ -44,7 +45,7 @@ def library() -> Iterator[str]:
         value = getattr(pasture, name)
         text = inspect.getdoc(value) if callable(value) else None
         yield f"### `{name}`\n"
-        if callable(value):
+        if callable(value) and not name.endswith("Report"):
             yield f"    {_signature(name, value)}\n"
         yield (
             _markdown(text) if text else "The policies by name: `pasture policies` lists them."
@@ -101,7 +102,9 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     if context.info_name == "run":
         yield "Settings are options, too: [their page](settings.md).\n"
     table = [f"| `{_cell(found[0])}` | {_cell(found[1])} |" for found in rows if found]
-    if table:
+    if context.info_name == "ensure":
+        yield "Options: those of `pasture image build`, but for `-o`.\n"
+    elif table:
         yield "\n".join(["| option | |", "| --- | --- |", *table]) + "\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
@@ -115,6 +118,7 @@ def _help(command: click.Command) -> str:
 
 
 def _cell(text: str) -> str:
+    text = text.replace("; - is standard output, in place of the table", "")
     return " ".join(text.split()).replace("|", "\\|").replace("*", "\\*")
 
 
