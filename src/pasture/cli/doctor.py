@@ -127,7 +127,7 @@ def built_alone(evidence: Evidence) -> list[Built]:
         return []
     from pasture.explain.built import built_alone
 
-    # A child that is replaced after each task may end meanwhile, or have begun just now.
+    # A child that is replaced after each task may end meanwhile, or have started just now.
     best: list[Built] = []
     for _ in range(_TRIES):
         with suppress(PastureError):
