@@ -5,8 +5,6 @@
  * without any, as stacks of threads that wait, are what the kernel refuses with EINVAL.
  */
 #define _GNU_SOURCE
-#include "../cpython/cpython.h"
-
 #include "huge_pages.h"
 
 #include "clock.h"
