@@ -99,23 +99,41 @@ def test_a_named_pipe_in_the_place_of_a_file_that_is_open_is_not_waited_for(
 
 # -- what the process was
 
-ASKS = {
-    "directory": "import os; FOUND = os.getcwd()",
-    "process": "from os import getpid\nFOUND = getpid()",
-    "processors": "import os; FOUND = os.sched_getaffinity(0)",
-    "random": "import secrets; FOUND = secrets.token_hex(8)",
+HOLDS = {
+    "directory": ("import os; FOUND = os.getcwd()", "directory"),
+    "path": ("import pathlib; FOUND = [pathlib.Path('x').absolute()]", "directory"),
+    "default": ("import os\ndef FOUND(at=os.getcwd()): ...", "directory"),
+    "process": ("from os import getpid\nFOUND = getpid()", "process"),
+    "text": ("import os; FOUND = f'worker-{os.getpid()}'", "process"),
+    "key": ("import os; FOUND = {os.getpid(): 1}", "process"),
+    "closure": (
+        "import os\ndef made(n):\n  return lambda: n\nFOUND = made(os.getpid())",
+        "process",
+    ),
+    "instance": ("import os\nclass A: ...\nFOUND = A(); FOUND.n = os.getpid()", "process"),
+    "random": ("import secrets; FOUND = secrets.token_hex(8)", "differs"),
+    "time": ("import datetime; FOUND = datetime.datetime.now()", "differs"),
+    "zone": ("import time; FOUND = time.strftime('%Z')", "differs"),
+    "terminal": ("import sys; FOUND = sys.stdout.isatty()", "differs"),
+    "arguments": ("import sys; FOUND = sys.argv[0]", "differs"),
+    "limit": ("import resource; FOUND = resource.getrlimit(7)[0]", "differs"),
+    "umask": ("import os; FOUND = os.umask(0); os.umask(FOUND)", "differs"),
+    "array": ("import array, random; FOUND = array.array('d', [random.random()])", "differs"),
 }
+if len(os.sched_getaffinity(0)) > 1:
+    HOLDS["processors"] = ("import os; FOUND = os.sched_getaffinity(0)", "differs")
+NOTHING = "import os, multiprocessing, tempfile, logging, uuid, random\nos.getcwd()"
 
 
-def test_a_module_that_looks_at_its_process_is_named(own_images: Images) -> None:
-    for name, text in ASKS.items():
+def test_what_modules_hold_of_their_process_is_named(own_images: Images) -> None:
+    for name, (text, _) in {**HOLDS, "nothing": (NOTHING, "")}.items():
         own_images.module(f"asks_{name}", text)
-    own_images.module("asks_nothing", "import multiprocessing, tempfile, logging, uuid, random")
-    names = ",".join(f"asks_{name}" for name in (*ASKS, "nothing"))
+    names = ",".join(f"asks_{name}" for name in (*HOLDS, "nothing"))
     done = own_images.build("--preload", names)
     found = {(note["code"], note["subject"]) for note in own_images.document()["notes"]}
-    assert found == {(name, f"asks_{name}") for name in ASKS}
-    assert "asks_process looked at the id of its process" in done.stdout
+    expected = {(code, f"asks_{name}.FOUND") for name, (_, code) in HOLDS.items()}
+    assert found == expected
+    assert "asks_process.FOUND holds the id of its process" in done.stdout
     source = (
         "import asks_process, json, os, posix, sys; print(os.getcwd is posix.getcwd, "
         "asks_process.getpid is posix.getpid, type(os.getcwd), os.getcwd() == sys.argv[1])"

@@ -159,11 +159,14 @@ def _take_signals(ignored: int) -> None:
 def _forget_modules_past() -> None:
     """What modules know of the process that loaded them."""
     loaded: dict[str, Any] = sys.modules
-    for process in (loaded.get(f"{name}.process") for name in ("multiprocessing", "billiard")):
+    for name in ("multiprocessing", "billiard"):
+        process = loaded.get(f"{name}.process")
         if process is not None:
             process._current_process = type(process._current_process)()
             with suppress(FileNotFoundError):
                 process.ORIGINAL_DIR = str(Path.cwd())
+        if f"{name}.util" in loaded:
+            loaded[f"{name}.util"].MAXFD = os.sysconf("SC_OPEN_MAX")
     if "celery.utils.nodenames" in loaded:  # celery 5
         loaded["celery.utils.nodenames"].gethostname.clear()
     if "platform" in loaded:

@@ -141,7 +141,7 @@ def _load(order: Order, environ: int, close: list[int]) -> None:
     with recording.own():
         trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
         before, began_s = process_state.read(), monotonic()
-    try:
+    with trial:
         with (
             VariablesRead(environ) as variables,
             observing.Observed(variables.read_all),
@@ -157,10 +157,10 @@ def _load(order: Order, environ: int, close: list[int]) -> None:
                     warm(application, order.warm)
         recording.mark(recording.OWN)
         program.end_loading()
-    except BaseException:
-        trial.end()
-        raise
-    _compare(before, trial.outcome(monotonic() - began_s))
+        outcome = trial.outcome(monotonic() - began_s)
+        _compare(before, outcome)
+        if outcome is not None:
+            observing.note(trial.kept())
     for name in order.held:  # programs have none of them
         os.environ.pop(name, None)
     for number in taken:
@@ -196,11 +196,9 @@ def _compare(before: State, outcome: Outcome | None) -> None:
             hint="do not preload it, or have it do that when a program runs",
         )
     begin.seeded = trial.again_as_seeded(outcome)
-    if outcome is None:
-        print("the modules could not be loaded a second time", file=sys.stderr, flush=True)
-        return
-    variables.narrow(outcome.walks, outcome.asked)
-    variables.set_in_c.update(outcome.set_in_c)
+    if outcome is not None:
+        variables.narrow(outcome.walks, outcome.asked)
+        variables.set_in_c.update(outcome.set_in_c)
 
 
 def load(name: str) -> ModuleType:

@@ -22,7 +22,7 @@ from pasture_image.inside import variables
 from pasture_image.inside.reread import is_read_again
 
 _MARK = "zqmark"
-_UNKNOWN = ("ZQ", "ZQX7_UNKNOWN", "zq_unknown", "ZQX7__UNKNOWN_NAME_OF_A_VARIABLE")
+UNKNOWN = ("ZQ", "ZQX7_UNKNOWN", "zq_unknown", "ZQX7__UNKNOWN_NAME_OF_A_VARIABLE")
 
 
 @dataclass(slots=True)
@@ -188,7 +188,7 @@ class Names:
     def __enter__(self) -> Names:
         variables.replaced_environ()
         self._plain = os.environ.decodekey, os.environ.decodevalue
-        for number, name in enumerate(_UNKNOWN):
+        for number, name in enumerate(UNKNOWN):
             os.environ[name] = f"{_MARK}{number}"
         os.environ.decodekey = self._key  # type: ignore[assignment]
         os.environ.decodevalue = self._value  # type: ignore[assignment]

@@ -25,13 +25,12 @@ class Note(NamedTuple):
 SENTENCES = {
     "variables": "{} reads all variables, not some by name: programs must have exactly those of "
     "--env, or python runs them",
-    "directory": "{} looked at the working directory: programs get what it was, /",
+    "directory": "{} holds the working directory: programs get what it was, /",
     "relative": "{} was looked for by a relative path, in /: programs get what was there",
-    "process": "{} looked at the id of its process: programs get that of another one",
+    "process": "{} holds the id of its process: programs get that of another one",
+    "differs": "{} differs from load to load: programs get what it was when modules were loaded",
     "user": "{} looked at its user: programs get that of the process that loaded it",
     "host": "{} asked for the host's name: programs get that of the machine of then",
-    "processors": "{} looked at the processors that it may use: programs get those of the build",
-    "random": "{} drew random bytes: all programs have the same ones",
     "kernel": "{} was read while modules were loaded: programs get what the kernel said then",
     "file": "{} changed while modules were loaded that read it: later changes are not noticed",
     "startup": "{} was loaded before variables are watched: what it read of them is not compared",

@@ -13,7 +13,7 @@ import locale
 import os
 import posix
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
@@ -38,12 +38,8 @@ _NOTHING_LEFT = (
 """Beginnings of modules that keep nothing of it, or whose state `begin` renews."""
 
 _FUNCTIONS = {
-    **{name: "directory" for name in ("getcwd", "getcwdb")},
-    **{name: "process" for name in ("getpid", "getppid", "getpgrp", "getsid", "getpgid")},
-    **{name: "processors" for name in ("sched_getaffinity",)},
     "uname": "host",
     **{name: "user" for name in ("getuid", "geteuid", "getgid", "getegid", "getgroups")},
-    **{name: "random" for name in ("urandom", "getrandom")},
 }
 """Functions of `posix`, and the code of the note about one that was called."""
 
@@ -69,6 +65,11 @@ used_sqlite = False
 """Whether modules have opened a database."""
 
 _notes: set[Note] = set()
+
+
+def note(more: Iterable[Note]) -> None:
+    """Others have found that."""
+    _notes.update(more)
 
 
 def notes() -> tuple[Note, ...]:

@@ -66,6 +66,8 @@ _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], Non
     ("platform", ALL_VARIABLES): _nothing,
     ("ctypes.util", "PATH"): _nothing,  # it looks for compilers and libraries
     ("ctypes.util", ALL_VARIABLES): _nothing,
+    ("uuid", "PATH"): _nothing,  # it asks programs for a network card, and `generators` again
+    ("uuid", ALL_VARIABLES): _nothing,
     ("pasture_image.inside.jupyter", "PATH"): _nothing,  # it asks a kernel for names of modules
     ("pasture_image.inside.jupyter", ALL_VARIABLES): _nothing,
     ("site", "HOME"): _nothing,  # where packages of the user are: `locales`

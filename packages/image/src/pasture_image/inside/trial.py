@@ -7,17 +7,21 @@ and loads after it: what that has compiled and cached is there.
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
+import posix
 import random
 import sys
+import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasture_image.inside import process_state
+from pasture_image.inside import memory, process_state
 from pasture_image.inside.apart import Apart
+from pasture_image.inside.notes import Note
 from pasture_image.inside.process_state import State
 
 _MIN_TIMEOUT_S = 60.0
@@ -54,29 +58,58 @@ class Trial:
             environ: descriptor of the environment that it has (`environment`).
             close: descriptors that are not for it.
         """
-        self._apart = Apart(lambda: _report(load), environ, close, waits=True)
+        self._has_ended = False
+        self._kept = memory.create("pasture-kept")
+        self._environ, self._close = environ, (*close, self._kept)
+        self._apart = Apart(lambda: _reported(load, self._kept), environ, close, waits=True)
+
+    def kept(self) -> list[Note]:
+        """What modules keep of the process that loads them; once there is an outcome."""
+        apart = Apart(lambda: _kept(self._kept), self._environ, self._close[:-1])
+        data = apart.result(_MIN_TIMEOUT_S)
+        return [Note(*note) for note in json.loads(data)] if data else []
 
     def outcome(self, load_s: float) -> Outcome | None:
-        """Let it load; None if it cannot.
+        """Let it load; None if it cannot, which standard error has then.
 
         Args:
             load_s: how long the first load took.
         """
+        self._has_ended = True
         data = self._apart.result(_MIN_TIMEOUT_S + 5 * load_s)
-        return Outcome(**json.loads(data)) if data else None
+        if data is None or not data.startswith(b"{"):
+            why = "it takes too long" if data is None else data.decode("utf-8", "replace")
+            print(f"the modules cannot be loaded twice: {why}", file=sys.stderr, flush=True)
+            return None
+        return Outcome(**json.loads(data))
 
-    def end(self) -> None:
-        """It is not wanted."""
-        self._apart.end()
+    def __enter__(self) -> Trial:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._has_ended:
+            self._apart.end()
+        posix.close(self._kept)
 
 
-def _report(load: Callable[[], object]) -> bytes:
-    with open(os.devnull, "r+b") as null:  # noqa: PTH123 - less is loaded into the image
-        for number in (0, 1, 2):
-            os.dup2(null.fileno(), number)
-    from pasture_image.inside.names import Names  # not in the image, as all that is only used here
+def _kept(file: int) -> bytes:
+    from pasture_image.inside import kept  # not in the image, as all that is only used here
 
-    process_state.differ()
+    return json.dumps(kept.compare(file)).encode()
+
+
+def _reported(load: Callable[[], object], file: int) -> bytes:
+    try:
+        return _report(load, file)
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}".encode("utf-8", "replace")
+
+
+def _report(load: Callable[[], object], file: int) -> bytes:
+    from pasture_image.inside import kept
+    from pasture_image.inside.names import Names
+
+    _differ()
     before = process_state.read()
     with Names() as names:
         held = _in_c()
@@ -84,6 +117,7 @@ def _report(load: Callable[[], object]) -> bytes:
         after = process_state.read()
         generator = random.getstate()
         set_in_c = {n: v for n, v in _in_c().items() if held.get(n) != v and os.environ.get(n) != v}
+        kept.write(file)
     walks = {
         module: (sorted(walk.begins), sorted(walk.contains))
         for module, walk in names.walks.items()
@@ -91,6 +125,24 @@ def _report(load: Callable[[], object]) -> bytes:
     }
     found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c)
     return json.dumps({name: getattr(found, name) for name in Outcome.__slots__}).encode()
+
+
+def _differ() -> None:
+    """Have another terminal, other arguments, another time zone and another state."""
+    master, terminal = os.openpty()
+    for number in (0, 1, 2):
+        os.dup2(terminal, number)
+    _thread.start_new_thread(_drain, (master,))  # unknown to `threading`
+    sys.argv[:] = ["-"]
+    os.environ["TZ"] = "Asia/Tokyo"
+    time.tzset()
+    process_state.differ()
+
+
+def _drain(terminal: int) -> None:
+    with suppress(OSError):
+        while os.read(terminal, 1 << 16):
+            pass
 
 
 def _in_c() -> dict[str, str]:

@@ -1,0 +1,222 @@
+"""What modules keep of the process that loads them: values that differ after a second load.
+
+Each of the two processes writes the values that are reached from modules down, by their path, and a
+third, forked from the first, compares: none of that comes into an image. Both were forked from one
+process, so addresses and hashes are alike but for what follows from other values.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import marshal
+import os
+import re
+import sys
+import types
+import zlib
+from bisect import bisect
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from importlib.machinery import FileFinder, PathFinder
+from pathlib import Path
+from typing import Any
+
+from pasture_image.inside.names import UNKNOWN, Name
+
+_LEAVES = (str, bytes, int, float, complex, bool)
+_ADDRESS = re.compile("0x[0-9a-f]{6,}")
+_MAX_CHARACTERS = 300
+_NOT_OF_MODULES = frozenset(
+    ("__builtins__", "__cached__", "__weakref__", "__dict__", "__mro__", "__annotations_cache__")
+)
+_OWN = (
+    *("pasture", "pasture_image", "pasture_auto", "__main__", "__mp_main__", "sys", "posix", "gc"),
+    *("os", "builtins", "signal", "random", "faulthandler"),
+    *("importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport"),
+)
+"""Modules whose state is each program's own."""
+_RENEWED = (
+    *("logging._startTime", "threading._main_thread", "time.", "tempfile._name_sequence"),
+    *("multiprocessing.process.", "billiard.process."),
+    *("multiprocessing.util.MAXFD", "billiard.util.MAXFD"),
+)
+"""Of others: what `begin` renews."""
+_OPAQUE = (
+    types.BuiltinFunctionType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.FrameType,
+    types.ModuleType,
+    types.CodeType,
+)
+
+
+def write(file: int) -> None:
+    """Write this process's values, with its number and its folder."""
+    data = marshal.dumps((os.getpid(), os.getcwd(), values()))  # noqa: PTH109
+    with os.fdopen(file, "wb", closefd=False) as stream:
+        stream.write(data)
+
+
+def compare(file: int) -> list[tuple[str, str]]:
+    """What differs from what another process has written: code of the note, and whose it is."""
+    with os.fdopen(os.dup(file), "rb") as stream:
+        stream.seek(0)
+        pid, folder, others = marshal.loads(stream.read())
+    found: dict[tuple[str, str], None] = {}
+    for path, value in values().items():
+        other = others.get(path, value)
+        if repr(other) != repr(value) and not (
+            path.startswith(_RENEWED) or path.endswith("._native_id")
+        ):
+            found[_code(value, other, pid, folder), _owner(path)] = None
+    said = {owner for code, owner in found if code != "differs"}
+    return [(code, owner) for code, owner in found if code != "differs" or owner not in said]
+
+
+def _code(value: Any, other: Any, pid: int, folder: str) -> str:
+    if isinstance(value, str) and isinstance(other, str) and folder in other:
+        return "directory"
+    texts = re.findall(r"\d+", f"{value!r}"), re.findall(r"\d+", f"{other!r}")
+    return "process" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
+
+
+def _owner(path: str) -> str:
+    """The module, and its attribute."""
+    module = path
+    while module not in sys.modules:
+        module = module[: max(map(module.rfind, ".[~{"))]
+    attribute = re.match(r"\.?\w*", path[len(module) :])
+    return module + (attribute[0] if attribute else "")
+
+
+def values() -> dict[str, Any]:
+    """Texts and numbers by the path on which each is reached first."""
+    gc.disable()
+    starts, ends = _mapped()
+    found: dict[str, Any] = {}
+    hidden: tuple[object, ...] = (
+        *(os.environ, os.environb, sys.modules, sys.argv, found),
+        *(FileFinder, PathFinder),  # they are watched (`recording`)
+    )
+    seen = {id(one) for one in hidden}
+    held: list[Any] = []  # so that no other object gets its address
+    todo: deque[tuple[Any, str]] = deque()
+    for name, module in sorted(sys.modules.items()):
+        if issubclass(type(module), types.ModuleType) and name.partition(".")[0] not in _OWN:
+            seen.add(id(module))
+            todo.append((module.__dict__, name))
+    while todo:
+        one, path = todo.popleft()
+        if issubclass(type(one), (dict, set, frozenset)):
+            found[f"{path}{{}}"] = _keys(one, starts, ends)
+        for label, child in _children(one):
+            child = _usual(child)
+            kind = type(child)
+            if kind in _LEAVES or child is None:
+                found[path + label] = _plain(child, starts, ends)
+            elif id(child) not in seen and not issubclass(kind, _OPAQUE):
+                seen.add(id(child))
+                held.append(child)
+                todo.append((child, path + label))
+                text = _text(child, kind)
+                if text is not None:
+                    found[path + label] = _ADDRESS.sub("0x", text)
+    return found
+
+
+def _usual(one: Any) -> Any:
+    """A name of a variable that records how it is asked, as the text that it is elsewhere."""
+    return str.__str__(one) if type(one) is Name else one
+
+
+def _keys(one: Any, starts: list[int], ends: list[int]) -> str:
+    plain = next(kind for kind in (dict, set, frozenset) if issubclass(type(one), kind))
+    leaves = (key for key in map(_usual, list(plain.__iter__(one))) if type(key) in _LEAVES)
+    return f"{sorted(repr(_plain(key, starts, ends)) for key in leaves if key not in UNKNOWN)}"
+
+
+def _text(one: Any, kind: type) -> str | None:
+    """Of a text or number of a class, of a time, of an array."""
+    for base in kind.__mro__:
+        if base in _LEAVES or (base.__module__ == "datetime" and base is not kind.__mro__[0]):
+            return str(base.__repr__(one))  # type: ignore[call-arg]
+    if kind.__module__ == "datetime":
+        return str(kind.__repr__(one))  # type: ignore[call-arg]
+    if kind.__module__ == "array" or kind is bytearray:
+        return f"{zlib.crc32(one)}"
+    return None
+
+
+def _plain(value: Any, starts: list[int], ends: list[int]) -> Any:
+    if type(value) is str:
+        return _ADDRESS.sub("0x", value[:_MAX_CHARACTERS])
+    if type(value) is int and value > 1 << 24:
+        at = bisect(starts, value) - 1
+        return "address" if at >= 0 and value < ends[at] else str(value)
+    return value
+
+
+def _mapped() -> tuple[list[int], list[int]]:
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    pairs = [[int(number, 16) for number in line.split()[0].split("-")] for line in lines]
+    return [start for start, _ in pairs], [end for _, end in pairs]
+
+
+def _children(one: Any) -> Iterator[tuple[str, Any]]:
+    kind = type(one)
+    if issubclass(kind, dict):
+        yield from _children_of_dict(dict.items(one))
+    elif issubclass(kind, (list, tuple)):
+        plain = list if issubclass(kind, list) else tuple
+        for at, value in enumerate(plain.__iter__(one)):
+            yield f"[{at}]", value
+    elif kind is types.FunctionType:
+        yield ".__defaults__", one.__defaults__
+        yield ".__kwdefaults__", one.__kwdefaults__
+        yield ".__closure__", one.__closure__
+        yield "", one.__dict__
+    elif issubclass(kind, type):
+        yield from _children_of_dict(_namespace(one))
+    elif kind is types.CellType or kind is types.MethodType or kind is functools.partial:
+        yield from ((f"~{at}", value) for at, value in enumerate(gc.get_referents(one)))
+    elif not issubclass(kind, (set, frozenset)):
+        yield from _attributes(one, kind)
+
+
+def _children_of_dict(items: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+    for key, value in list(items):
+        key = _usual(key)
+        if type(key) is str:
+            if key not in _NOT_OF_MODULES:
+                yield f".{key}", value
+        elif type(key) in _LEAVES:
+            yield f"[{key!r}]", value
+
+
+def _namespace(kind: Any) -> Iterable[tuple[str, Any]]:
+    found: Mapping[str, Any] = type.__dict__["__dict__"].__get__(kind)
+    return found.items()
+
+
+@functools.cache
+def _slots(kind: type) -> tuple[tuple[str, Any], ...]:
+    return tuple(
+        (f".{name}", slot)
+        for base in type.__dict__["__mro__"].__get__(kind)
+        for name, slot in _namespace(base)
+        if type(slot) is types.MemberDescriptorType and not name.startswith("__")
+    )
+
+
+def _attributes(one: Any, kind: type) -> Iterator[tuple[str, Any]]:
+    with suppress(Exception):
+        yield "", object.__getattribute__(one, "__dict__")
+    for label, slot in _slots(kind):
+        with suppress(Exception):
+            yield label, slot.__get__(one)
