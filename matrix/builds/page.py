@@ -107,14 +107,17 @@ def problems(row: Row) -> Iterator[str]:
 
 
 def refusals(rows: Sequence[Row]) -> Iterator[str]:
-    """Why a build was not sealed, in the words that its user sees."""
+    """Why builds were not sealed, in the words that a user sees; a line for each reason."""
+    builds: dict[str, list[str]] = {}
     for row in rows:
         for how, way in (("source", row.outcome.source), ("wheel", row.outcome.wheel)):
             reason = way and (way.failure or (way.memory and way.memory.reason))
             if reason:
                 about = f"{row.outcome.facts['version']}, {row.build.about}, from {how}"
                 words = reason.replace("|", " ").replace(f"{REPOSITORY}/", "")
-                yield f"- {about}: {words}"
+                builds.setdefault(words, []).append(about)
+    for reason, those in builds.items():
+        yield f"- {'; '.join(those)}: {reason}"
 
 
 def absences(rows: Sequence[Row]) -> Iterator[str]:

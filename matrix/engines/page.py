@@ -101,7 +101,6 @@ def _section(engine: Engine, result: Result | None) -> str:
         "| | |\n| --- | --- |",
         f"| theirs | {engine.theirs} |",
         f"| sealed | {engine.way_in} |",
-        f'| again | `make engines ARGS="{engine.name} --again"` |',
     ]
     if engine.guide:
         lines.append(f"| guide | [{engine.guide}](../{engine.guide}) |")

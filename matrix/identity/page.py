@@ -10,6 +10,8 @@ from matrix.page import table
 
 PAGE = REPOSITORY / "docs" / "results" / "identities.md"
 
+_NAMES_SHOWN = 6
+
 _TEXT = """\
 # Identities of workers
 
@@ -69,7 +71,7 @@ def _reasons(found: Found) -> Iterator[list[str]]:
         yield [
             reason,
             ", ".join(dict.fromkeys(moment for moment, _, _ in split)),
-            ", ".join(dict.fromkeys(name for _, _, name in split)),
+            _first(dict.fromkeys(name for _, _, name in split)),
             _where(differing),
         ]
 
@@ -82,3 +84,9 @@ def _where(differing: list[Difference]) -> str:
     for engine, found in modes.items():
         by_modes.setdefault(", ".join(found), []).append(engine)
     return "; ".join(f"{', '.join(engines)} ({found})" for found, engines in by_modes.items())
+
+
+def _first(names: Mapping[str, None]) -> str:
+    """Names; of more than eight the first six."""
+    shown, more = list(names), len(names) - _NAMES_SHOWN
+    return ", ".join(shown) if more <= 2 else f"{', '.join(shown[:_NAMES_SHOWN])} and {more} more"
