@@ -458,11 +458,30 @@ def test_an_image_in_another_encoding_is_for_its_locale(own_images: Images) -> N
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["import os; os.environ.get('LC_ALL')", "import locale; locale.setlocale(locale.LC_ALL)"],
-)
-def test_a_module_that_knows_the_locale_is_for_that_one(own_images: Images, text: str) -> None:
+    ("text", "another", "same", "said"),
+    [
+        ("import os; os.environ.get('LC_ALL')", {"LANG": "C"}, {"HOME": "/"}, "LANG"),
+        ("import locale; locale.setlocale(locale.LC_ALL, '')", {"LANG": "C"}, {}, "LANG"),
+        (
+            "import locale; locale.setlocale(locale.LC_ALL)",
+            {"LC_ALL": "C"},
+            {"LANG": "C"},
+            "setlocale()",
+        ),
+        (
+            "import locale; locale.getpreferredencoding(False)",
+            {"LANG": "C"},
+            {"LANG": "C.utf8"},
+            "getpreferredencoding()",
+        ),
+        ("import gettext; gettext.find('a')", {"LOCPATH": "/"}, {"LANG": "de"},
+         "LOCPATH"),
+    ],
+)  # fmt: skip
+def test_what_a_module_knows_of_the_locale_must_be_the_same(
+    own_images: Images, text: str, another: dict[str, str], same: dict[str, str], said: str
+) -> None:
     own_images.module("knows", text)
     own_images.built("--preload", "knows")
-    assert "LANG" in own_images.why(environ={"LANG": "C"})
-    assert own_images.why(environ={"HOME": "/"}) == ""
+    assert said in own_images.why(environ=another)
+    assert own_images.why(environ=same) == ""

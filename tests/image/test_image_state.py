@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -266,3 +267,57 @@ def test_a_program_under_a_pid_that_an_image_had_is_run_by_the_interpreter(
     )
     done = own_images.build("--preload", "any_pid")
     assert "had this process's id" in done.stderr  # of the program that the build starts itself
+
+
+LOOPS = """
+import asyncio, os, select, socket
+reader, writer = os.pipe()
+os.set_blocking(reader, False)
+epoll = select.epoll()
+epoll.register(reader, select.EPOLLIN | select.EPOLLET)
+one, other = socket.socketpair()
+event = os.eventfd(3, os.EFD_SEMAPHORE | os.EFD_CLOEXEC)
+loop = asyncio.new_event_loop()
+def use():
+    assert epoll.poll(0) == []
+    os.write(writer, b"a")
+    assert epoll.poll(0) == [(reader, select.EPOLLIN)] and epoll.poll(0) == []
+    one.sendall(b"b")
+    other.sendall(b"c")
+    print(os.read(reader, 9), other.recv(9), one.recv(9), os.eventfd_read(event))
+    print([os.get_blocking(n) for n in (reader, writer)], os.get_inheritable(reader))
+    loop.call_later(0.01, loop.call_soon_threadsafe, loop.stop)
+    print(loop.run_forever())
+"""
+
+
+def test_each_program_has_event_loops_of_its_own(own_images: Images) -> None:
+    own_images.module("loops", LOOPS)
+    own_images.built("--preload", "loops")
+    source = "import loops; loops.use()"
+    assert own_images.why("-c", source) == ""
+    running = [own_images.popen(["-c", source], stdout=subprocess.PIPE) for _ in range(3)]
+    outs = {process.communicate()[0] for process in running}
+    assert outs == {own_images.python("-c", source).out}
+    assert b"b'a' b'b' b'c' 1" in outs.pop()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import os; r, w = os.pipe(); os.write(w, b'unread')",
+        "import os; r, w = os.pipe(); os.close(w)",
+        "import os; r, w = os.pipe(); also = os.dup(w)",
+        "import socket; a, b = socket.socketpair(); b.close()",
+        "import socket; a, b = socket.socketpair(); a.send(b'unread')",
+        "import select, os; e = select.epoll(); os.mkfifo(f := '/tmp/' + os.urandom(8).hex());"
+        " n = os.open(f, os.O_RDWR); os.unlink(f); e.register(n)",
+        "import signal, os; n = os.pidfd_open(os.getpid())",
+    ],
+)
+def test_what_leads_out_of_the_process_or_holds_something_is_refused(
+    own_images: Images, text: str
+) -> None:
+    own_images.module("leads", text)
+    done = own_images.build("--preload", "leads")
+    assert (done.returncode, "keeps open" in done.stderr) == (17, True), done.stderr

@@ -23,6 +23,7 @@ from pasture_image.inside import (
     end,
     generators,
     locales,
+    loops,
     process_state,
     program,
     reread,
@@ -83,6 +84,7 @@ def begin(
         _take_signals(ignored)
         locales.begin_program()
         streams.open_standard()
+        loops.begin_program()
         generators.renew()
         if seeded is not None:
             random.setstate(seeded)

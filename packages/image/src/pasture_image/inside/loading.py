@@ -288,7 +288,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
     from pasture.sealing import shown
     from pasture.sealing.policy import POLICIES
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
-    from pasture_image.inside import begin, eager
+    from pasture_image.inside import begin, eager, loops
 
     try:
         end_with_parent(parent)
@@ -307,6 +307,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
         loaded = ",".join(sys.modules)
         os.write(report_to, f"{address} {report}\n{loaded}\n".encode("utf-8", "replace"))
         posix.close(report_to)
+        loops.prepare()
         eager.end()
     except BaseException:
         traceback.print_exc()

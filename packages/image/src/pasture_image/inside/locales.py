@@ -1,9 +1,10 @@
 """What an interpreter makes of the locale and of HOME at its start, made again for each program.
 
 Variables of the locale and HOME are read by each start, so an image would be for their values of
-the build. Where no module has looked at them, and none has asked for the locale, that is all they
-do: so it is done again, as the interpreter does it. Where that would need another encoding, or
-folders on the search path, the program is for the interpreter.
+the build. Where no module has looked at them, that is all they do: so it is done again, as the
+interpreter does it. What modules have asked of the locale is asked again: it must be the same.
+Where that would need another encoding, or folders on the search path, the program is for the
+interpreter.
 
 Source: CPython 3.11 to 3.15 Python/preconfig.c, Python/pylifecycle.c (_Py_CoerceLegacyLocale),
 Python/initconfig.c (config_get_stdio_errors), Lib/site.py.
@@ -18,13 +19,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from pasture.interpreter import native
-from pasture_image.inside import environment, streams
+from pasture_image.inside import environment, observing, streams
 from pasture_image.inside.start_variables import LOCALE
 
 _TARGETS = ("C.UTF-8", "C.utf8", "UTF-8")
 """Of the coercion (PEP 538)."""
 
-_NAMES = frozenset((*LOCALE, "LANG"))
+_NAMES = frozenset((*LOCALE, "LANG", "LANGUAGE"))
 _ENCODINGS = ("UTF-8", "utf8")
 
 _of_build: Mapping[str, str] = {}
@@ -47,6 +48,7 @@ def begin_program() -> None:
     """
     if _set_in(os.environ) != _of_build:
         _take_locale()
+        _ask_again()
     else:
         os.environ.update(_coerced)
     if os.environ.get("HOME") != _home:
@@ -79,6 +81,12 @@ def _take_locale() -> None:
         streams.errors = "surrogateescape" if escapes else "strict"
     fields: Any = type(sys.flags).__match_args__
     native().set_utf8_mode(sys.flags, fields.index("utf8_mode"), is_utf8, streams.errors)
+
+
+def _ask_again() -> None:
+    for (ask, args), answer in observing.answers.items():
+        if ask(*args) != answer:
+            raise RuntimeError(f"a module has asked {ask.__name__}(), which is another one now")
 
 
 def _set(name: str) -> str | None:

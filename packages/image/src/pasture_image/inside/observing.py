@@ -9,6 +9,7 @@ left in the process. Files are recorded by the kernel (`recording`).
 from __future__ import annotations
 
 import _locale
+import gettext
 import locale
 import os
 import posix
@@ -46,11 +47,16 @@ _FUNCTIONS = {
 _OF_LOCALE = (
     *((_locale, name) for name in ("setlocale", "nl_langinfo", "getencoding")),
     (locale, "getpreferredencoding"),
+    (gettext, "find"),
 )
-"""What gives away the locale of characters; the others are those of C until a program sets them."""
+"""What gives away the locale of characters, and which translations there are; other categories are
+those of C until a program sets them."""
 
-asked_locale = False
-"""Whether modules have asked for the locale."""
+answers: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}
+"""What modules have asked of the locale, and what it was."""
+
+sets_locale = False
+"""Whether modules have set the locale."""
 
 _NO_HOOK = "what modules ask for cannot be noticed: another audit hook refuses one more"
 _NO_HOOK_HINT = "add that hook in programs, not in a start file or a preloaded module"
@@ -163,10 +169,15 @@ class Observed:
         plain = getattr(module, name)
 
         def stand_in(*args: Any, **options: Any) -> Any:
-            global asked_locale
-            of_others = args and args[0] not in (_locale.LC_CTYPE, _locale.LC_ALL, _locale.CODESET)
-            asked_locale |= name == "getpreferredencoding" or not of_others
-            return plain(*args, **options)
+            global sets_locale
+            sets_locale |= name == "setlocale" and args[1:2] not in ((), (None,))
+            answer = plain(*args, **options)
+            question = (plain, (*args, *options.values()))
+            if is_hashable(question):
+                answers[question] = answer
+            else:
+                sets_locale = True
+            return answer
 
         return stand_in
 
@@ -190,3 +201,12 @@ def replace(one: object, other: object) -> None:
         for name, value in list(names.items()) if isinstance(names, dict) else ():
             if value is one:
                 names[name] = other  # type: ignore[index]
+
+
+def is_hashable(question: object) -> bool:
+    """Whether a question can be kept, and asked again."""
+    try:
+        hash(question)
+    except TypeError:
+        return False
+    return True

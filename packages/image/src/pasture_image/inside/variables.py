@@ -200,7 +200,10 @@ class VariablesRead:
         if not isinstance(key, bytes):
             return
         name, asker = os.fsdecode(key), asker_besides(ON_THE_WAY)
-        if name in changed or is_read_again(asker, name):
+        if name in changed:
+            return
+        if is_read_again(asker, name) or is_read_again(asker, ALL_VARIABLES):
+            self._take_over(key)
             return
         self._take_over(key)
         is_walked = asker in _walkers and dict.__contains__(self._all, key)
@@ -293,6 +296,6 @@ def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str 
 
 def _read_again() -> frozenset[str]:
     """Variables whose reading is done again for each program: modules know nothing of them."""
-    is_locale_known = observing.asked_locale or not READ_AGAIN.isdisjoint(_read)
+    is_locale_known = observing.sets_locale or not READ_AGAIN.isdisjoint(_read)
     again = frozenset() if is_locale_known else READ_AGAIN
     return again if "HOME" in _read else again | {"HOME"}
