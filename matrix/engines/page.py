@@ -98,12 +98,11 @@ def compare(result: Result, field: str) -> tuple[Spread, Spread, Spread]:
 def _section(engine: Engine, result: Result | None) -> str:
     lines = [
         f"\n## {engine.name}\n",
-        "| | |\n| --- | --- |",
-        f"| theirs | {engine.theirs} |",
-        f"| sealed | {engine.way_in} |",
+        f"- theirs: {engine.theirs}",
+        f"- sealed: {engine.way_in}",
     ]
     if engine.guide:
-        lines.append(f"| guide | [{engine.guide}](../{engine.guide}) |")
+        lines.append(f"- guide: [{engine.guide}](../{engine.guide})")
     if result is not None and result.rounds():
         lines += _measured(engine, result)
     if engine.note:
@@ -115,8 +114,8 @@ def _measured(engine: Engine, result: Result) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     load = spread_of(result.load)
     lines = [
-        f"| measured with | {versions} |",
-        f"| rounds | {result.rounds()}, load of the machine {load.text()} |",
+        f"- {versions}",
+        f"- rounds: {result.rounds()}, load of the machine {load.text()}",
     ]
     for what, field, goal in (
         ("private", "private_bytes", engine.private_goal),
@@ -125,7 +124,7 @@ def _measured(engine: Engine, result: Result) -> list[str]:
         if goal is not None:
             ratio = compare(result, field)[2]
             verdict = "met" if ratio.median <= goal else "missed"
-            lines.append(f"| goal | {what} at most {goal} of theirs: {ratio.text()}, {verdict} |")
+            lines.append(f"- goal: {what} at most {goal} of theirs: {ratio.text()}, {verdict}")
     return lines + _others(result)
 
 
@@ -135,7 +134,7 @@ def _others(result: Result) -> list[str]:
 
     first: Mapping[str, float] = result.starts["theirs"][0].others
     return [
-        f"| {name} | theirs {median(result.starts['theirs'], name)}, "
-        f"sealed {median(result.starts['sealed'], name)} |"
+        f"- {name}: theirs {median(result.starts['theirs'], name)}, "
+        f"sealed {median(result.starts['sealed'], name)}"
         for name in first
     ]

@@ -117,7 +117,7 @@ def test_the_page_says_whether_a_goal_is_met(sealed_mb: float, verdict: str) -> 
 
 def test_the_page_has_the_further_figures_of_both_variants() -> None:
     page = write_page([(ROW, result([figures(60, items=3.0)], [figures(6, items=4.0)]))])
-    assert "| items | theirs 3.00, sealed 4.00 |" in page
+    assert "- items: theirs 3.00, sealed 4.00" in page
 
 
 def test_the_page_keeps_what_was_measured_elsewhere_and_forgets_rows_that_are_gone() -> None:
