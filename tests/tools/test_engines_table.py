@@ -112,7 +112,7 @@ def test_the_page_has_medians_and_ratios_within_rounds() -> None:
 def test_the_page_says_whether_a_goal_is_met(sealed_mb: float, verdict: str) -> None:
     row = dataclasses.replace(ROW, private_goal=0.35)
     page = write_page([(row, result([figures(60)], [figures(sealed_mb)]))])
-    assert f"{verdict} |" in page
+    assert f", {verdict}\n" in page
 
 
 def test_the_page_has_the_further_figures_of_both_variants() -> None:
