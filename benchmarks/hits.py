@@ -27,6 +27,7 @@ from matrix.store import Store, replace
 MINOR = "3.14"
 FOLDER = REPOSITORY / "build" / "hits"
 PAGE = REPOSITORY / "docs" / "results" / "hits.md"
+VARIABLE = "a variable that matters at the start"
 TIMEOUT_S = 900.0
 STARTED = "started from the image"
 OTHER_USER = (
@@ -297,13 +298,16 @@ def page(found: Mapping[tuple[str, str], Start], failed: Mapping[str, str]) -> s
     served = sum(not one.why for one in found.values())
     percent = 100 * served / max(len(found), 1)
     rows = [_row(place, [found.get((stack, place)) for stack in stacks]) for place in PLACES]
-    reasons = Counter((one.why, stack) for (stack, _), one in found.items() if one.why)
+    reasons = {
+        s: Counter(one.why for (stack, _), one in found.items() if stack == s) for s in stacks
+    }
     differ = [f"{stack}, {place}" for (stack, place), one in found.items() if not one.is_same]
     return "\n".join((
         "# Where images serve",
         "",
         "`make bench-hits` builds an [image](../image.md) of each stack once, in a shell, starts",
-        f"its program in {len(PLACES)} places, and writes this page. A dash: `python` ran.",
+        f"its program in {len(PLACES)} places, and writes this page. An empty cell: the",
+        "image served; a dash: `python` ran.",
         "",
         f"**{served} of {len(found)} starts were served** ({percent:.1f} %).",
         "",
@@ -311,7 +315,9 @@ def page(found: Mapping[tuple[str, str], Start], failed: Mapping[str, str]) -> s
         f"| --- |{' --- |' * len(stacks)}",
         *rows,
         "",
-        *(f"- {stack}: {why} ({times})" for (why, stack), times in reasons.most_common()),
+        "Why `python` ran, and how often; a name is that of a variable that differs:",
+        "",
+        *(f"- {stack}: {listed}" for stack, why in reasons.items() if (listed := _listed(why))),
         *(f"- {stack} has no image: {why}" for stack, why in failed.items()),
         "",
         "Output or status differ from `python`'s in: " + (", ".join(differ) or "none") + ".",
@@ -319,8 +325,17 @@ def page(found: Mapping[tuple[str, str], Start], failed: Mapping[str, str]) -> s
     ))  # fmt: skip
 
 
+def _listed(reasons: Counter[str]) -> str:
+    """Why `python` ran, the most frequent first, each with its number."""
+    return ", ".join(
+        f"{why.removeprefix(f'{VARIABLE}: ')} ({times})"
+        for why, times in reasons.most_common()
+        if why
+    )
+
+
 def _row(place: str, starts: Iterable[Start | None]) -> str:
-    cells = ("" if one is None else "—" if one.why else "served" for one in starts)
+    cells = ("?" if one is None else "—" if one.why else "" for one in starts)
     return f"| {place} | {' | '.join(cells)} |"
 
 
