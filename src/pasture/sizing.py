@@ -231,7 +231,7 @@ def read_trial(path: Path) -> dict[str, Any]:
 
 def _no_trial(path: Path) -> UsageError:
     return UsageError(
-        f"{path} is no document of a trial", hint="pasture try --json FILE writes one"
+        f"{path} is not the JSON of a trial", hint="pasture try --json FILE writes one"
     )
 
 

@@ -655,7 +655,7 @@ in_child(close)
 del beside
 """
     )
-    note = "of what refers to something open, only what is near it stays mortal"
+    note = "objects that own open files or sockets stay private; 3 levels of their owners, too"
     assert out == f"True 1 () {note}\n[False, False, False, False, True, True]\nFalse\nended\n"
 
 

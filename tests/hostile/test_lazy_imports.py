@@ -94,4 +94,4 @@ def test_a_variable_that_holds_no_pattern_fails_one_step_and_nothing_else(run_pr
         report = pasture.seal()
         print(report.sealed, report.step("resolve-imports").failed)
         """)
-    assert out == "True UsageError: 'a b' is no pattern of modules\n"
+    assert out == "True UsageError: 'a b' is not a module pattern\n"

@@ -108,6 +108,6 @@ def test_a_process_that_is_no_python_is_an_error_of_the_call():
     from pasture.doctor.evidence import gather
 
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
-        with pytest.raises(UsageError, match="is no Python"):
+        with pytest.raises(UsageError, match="does not run Python"):
             gather(process.pid)
         process.stdin.close()

@@ -57,7 +57,7 @@ def test_a_page_that_takes_all_signals_away_does_not_keep_the_master_from_ending
 
 def test_a_page_that_forks_leaves_one_master(serve):
     server = serve(options=warm("/fork", "/who"), app="hostile_app:app")
-    assert "a process that GET /fork forked has come back from it, and ends here" in server.log
+    assert "a process forked by GET /fork returned from it and ends here" in server.log
     server.wait_for(lambda: len(server.workers()) == 2, "two workers and no other process")
     assert server.log.count("Booting worker") == 2
     assert server.log.count("warm-up: 2 requests") == 1

@@ -22,7 +22,7 @@ from pasture.scoreboard.reader import read_scoreboard
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-PASSED = re.compile(r"probe: (\d+) requests? answered as they should be")
+PASSED = re.compile(r"probe: (\d+) requests? answered as expected")
 ANEW = "pasture: probe: restarting without the warm-up"
 ANEW_PLAIN = "pasture: probe: restarting without pasture"
 
@@ -108,7 +108,7 @@ def test_what_goes_wrong_in_a_child_is_named(serve, wrong):
     )
     for path, words in wrong.items():
         assert f"[ERROR] pasture: probe: GET {path}: {words}" in server.log
-    assert "pasture: probe: it failed, and the server starts as it is" in server.log
+    assert "pasture: probe: it failed, but the server starts" in server.log
     assert read_scoreboard(server.pid).seal.probe == "failed"
 
 

@@ -273,7 +273,7 @@ def test_hup_loads_new_code_and_broken_code_leaves_the_old_one(start, tmp_path):
     assert server.get("/") == {"pid": 1}
     source("raise ValueError('broken on purpose')")
     server.send(signal.SIGHUP)
-    server.wait_until_it_logs("the workers that are there go on")
+    server.wait_until_it_logs("the old workers go on")
     assert server.get("/") == {"pid": 1}
     source(page.format('{"pid": 22}'))
     server.send(signal.SIGHUP)

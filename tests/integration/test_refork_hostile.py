@@ -48,7 +48,7 @@ def test_a_mold_that_sends_what_no_mold_sends_is_ended_and_the_server_serves_on(
     server = start(serve)
     (tmp_path / "attack").write_text(attack)
     attacks_left(server, attack)
-    assert "is killed: its mold sent what no mold sends" in server.log
+    assert "is killed: its mold sent an unexpected message" in server.log
     assert load(server, 30)
     server.wait_for(lambda: len(roles(server)) == 3, "two workers and the mold of generation 0")
     assert psutil.Process(server.process.pid).num_fds() < 40
@@ -61,7 +61,7 @@ def test_only_a_new_child_of_the_arbiter_becomes_a_worker(serve, tmp_path, stran
     server = start(serve)
     (tmp_path / "attack").write_text(f"{attack} {stranger.pid}" if attack == "stranger" else attack)
     attacks_left(server, attack)
-    server.wait_until_it_logs("its mold sent what no mold sends")
+    server.wait_until_it_logs("its mold sent an unexpected message")
     assert load(server, 30)
     server.wait_for(lambda: len(roles(server)) == 3, "two workers and the mold of generation 0")
     assert server.stop() == 0, server.log

@@ -168,7 +168,7 @@ def _check_lifespan(row: Row, lifespan: str, *, reforks: bool) -> None:
     if lifespan not in row.lifespans or (is_once and reforks):
         known = ", ".join(one.name for one in ENGINES.values() if lifespan in one.lifespans)
         raise UsageError(
-            f"--lifespan {lifespan} is of no use to {row.name}",
+            f"{row.name} does not support --lifespan {lifespan}",
             hint=f"known are {known}{', without --refork' if is_once else ''}",
         )
 
@@ -198,7 +198,7 @@ def _row_of(program: str) -> Row:
     if row is None or not row.is_program:
         names = [one.name for one in ENGINES.values() if one.is_program]
         raise UsageError(
-            f"{program!r} is no server that pasture knows",
+            f"{program!r} is not a server that pasture knows",
             hint=f"{guess(name, names)}known are {', '.join(names)}; a Python program, "
             f"which may start one of these by itself: pasture run -- {_as_python_starts(program)}",
         )

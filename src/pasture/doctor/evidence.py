@@ -102,7 +102,7 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
     mappings = parse_maps(read_text(f"/proc/{master_pid}/maps"))
     if not any("python" in file for file in files):
         raise UsageError(
-            f"process {master_pid} is no Python: it has mapped none",
+            f"process {master_pid} does not run Python",
             hint="give the pid of the server's master, not that of a shell or a wrapper around it",
         )
     serves = served_by(master_pid, board, engines.ASGI, engines.WEB)

@@ -196,7 +196,7 @@ def _checked_fields(rows: Any) -> Fields:
 
 def _no_snapshot(path: Path, why: str) -> UsageError:
     return UsageError(
-        f"{path} is no heap snapshot of pasture: {why}",
+        f"{path} is not a heap snapshot of pasture: {why}",
         hint="set PASTURE_SNAPSHOT for the server, so that the seal writes one",
     )
 

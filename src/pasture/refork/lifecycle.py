@@ -125,7 +125,7 @@ class Lifecycle:
                 self._attempts.stop()
 
     def reload(self, now: float) -> None:
-        """All there is is outdated: back to generation 0. The server replaces its workers."""
+        """Marks all workers outdated and returns to generation 0. The server replaces them."""
         for mold in self.children.molds:
             if mold.role == "mold":
                 self._dismiss(mold, now)

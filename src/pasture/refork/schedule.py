@@ -80,7 +80,7 @@ def parse_schedule(text: str, min_saving: str | float = MIN_SAVING) -> Schedule:
     """A schedule as a user writes it, as in `50,500,2000`; UsageError if it is none."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise UsageError(f"{text!r} is no schedule of reforks", hint=_HINT)
+        raise UsageError(f"{text!r} is not a refork schedule", hint=_HINT)
     return Schedule(tuple(map(int, words)), _parse_saving(min_saving))
 
 
@@ -92,7 +92,7 @@ def _parse_saving(raw: str | float) -> float:
         fraction = math.nan
     if not -math.inf < fraction < 1:  # of all memory no refork saves all
         raise UsageError(
-            f"{raw!r} is no saving that a refork can have",
+            f"{raw!r} is not a saving: a fraction is needed",
             hint="a fraction of the server's memory, as in 0.01; -1 reforks at any price",
         )
     return fraction

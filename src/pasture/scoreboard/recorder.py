@@ -66,7 +66,7 @@ class Recorder:
                 self._board = Scoreboard()
             except OSError as error:
                 self._cannot = error
-                log.warning("no metrics: the memory to count in cannot be had: %s", error)
+                log.warning("no metrics: no memory for the counters: %s", error)
         return self._board
 
     def expect_worker(self) -> None:
@@ -88,7 +88,7 @@ class Recorder:
         board.count_start()
         if not self._ran_out:
             self._ran_out = True
-            log.warning("the scoreboard is full: of further workers only the start is counted")
+            log.warning("the scoreboard is full: further workers are counted only at their start")
 
     def forked(self) -> None:
         """Note that the announced fork took place. By hand only after a fork of C code."""

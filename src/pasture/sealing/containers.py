@@ -42,7 +42,7 @@ def register_container(container: type, iterate: Iterate) -> None:
 def _check(container: object, iterate: object) -> None:
     if not isinstance(container, type) or not callable(iterate):
         raise UsageError(
-            f"register_container({container!r}, {iterate!r}): a type and a function are wanted",
+            f"register_container({container!r}, {iterate!r}): needs a type and a function",
             hint="register_container(Matrix, lambda matrix: matrix.cells())",
         )
 

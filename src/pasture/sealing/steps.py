@@ -83,7 +83,9 @@ def _trace_code() -> Counts:
     return {}
 
 
-_OWNERS_LEFT_OUT = "of what refers to something open, only what is near it stays mortal"
+_OWNERS_LEFT_OUT = (
+    "objects that own open files or sockets stay private; 3 levels of their owners, too"
+)
 
 
 def _immortalize() -> StepResult:

@@ -134,7 +134,7 @@ class Proving:
         settings, log = self.settings, self.log
         choice = settings.probe_failure
         if choice == "report":
-            log(logging.ERROR, PROBE % "it failed, and the server starts as it is")
+            log(logging.ERROR, PROBE % "it failed, but the server starts")
             return
         if choice == "end" or settings.strict:
             raise ProbeFailed(f"a process forked after the seal fails: {difference}", hint=_HINT)
@@ -147,7 +147,7 @@ class Proving:
             if one.has_reference
         }
         self.begin_anew(LeftOut("pasture" if whole else "warm-up", difference, known))
-        log(logging.ERROR, PROBE % "this program cannot be restarted, and starts as it is")
+        log(logging.ERROR, PROBE % "this program cannot be restarted, so it starts as it is")
 
 
 def _write(report: ProbeReport, log: Log, uncompared: Collection[str] = ()) -> None:
@@ -161,7 +161,7 @@ def _write(report: ProbeReport, log: Log, uncompared: Collection[str] = ()) -> N
     if report.incomplete is not None:
         log(logging.WARNING, PROBE % f"{report.incomplete}")
     elif not report.differences and not report.doubts:
-        said = f"{report.sent} request{'' if report.sent == 1 else 's'} answered as they should be"
+        said = f"{report.sent} request{'' if report.sent == 1 else 's'} answered as expected"
         if uncompared:
             said = f"{', '.join(uncompared)} answered in a process that was forked as a worker is"
         log(logging.INFO, PROBE % f"{said}, {report.seconds:.3f} s")

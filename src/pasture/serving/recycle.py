@@ -46,7 +46,7 @@ def parse_limit(text: str, jitter: str | float = DEFAULT_JITTER) -> MemoryLimit:
     limit, fraction = parse_bytes(text), parse_jitter(jitter)
     if limit < MIN_BYTES:
         raise UsageError(
-            f"a limit of {text} would replace workers without end",
+            f"a limit of {text} would replace workers endlessly",
             hint="a worker needs some megabytes",
         )
     return MemoryLimit(limit, fraction)

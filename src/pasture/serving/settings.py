@@ -64,7 +64,7 @@ def parse_modules(text: str) -> tuple[str, ...]:
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
             raise UsageError(
-                f"{name!r} is no name of a module", hint="as in my_tasks,my_models.tables"
+                f"{name!r} is not a module name", hint="as in my_tasks,my_models.tables"
             )
     return names
 

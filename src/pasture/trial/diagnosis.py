@@ -34,7 +34,7 @@ def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases)
     taken = _PORT_TAKEN.search(log)
     if taken and re.search(rf"\b{port}\b", taken[0]) is None:
         return PortTaken(
-            f"an address that the server was given is taken: {taken[0].strip()}",
+            f"an address in the server's arguments is taken: {taken[0].strip()}",
             hint="leave it out of the server's arguments: each server gets a free port",
         )
     if taken:
@@ -109,7 +109,7 @@ def always_failing(url: str, found: UrlAnswers, log: str, phrases: Phrases) -> A
         )
     return AppDidNotAnswer(
         f"{url} {what}",
-        hint="nothing is compared on error pages; the server's log ends with\n" + tail(log),
+        hint="error pages are not compared; the server's log ends with\n" + tail(log),
     )
 
 

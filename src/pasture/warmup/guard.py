@@ -140,7 +140,7 @@ def _run(name: str, function: Callable[[], Result], *, in_main_thread: bool) -> 
 def _end_the_copy(name: str) -> None:
     """The application has forked: here would be a second server on the same port."""
     try:
-        log.warning("a process that %s forked has come back from it, and ends here", name)
+        log.warning("a process forked by %s returned from it and ends here", name)
     finally:
         os._exit(0)
 

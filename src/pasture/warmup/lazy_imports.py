@@ -57,7 +57,7 @@ def parse_patterns(text: str) -> Patterns:
     for word in words:
         if not re.fullmatch(r"!?[\w.*?\[\]-]+", word):
             raise UsageError(
-                f"{word!r} is no pattern of modules",
+                f"{word!r} is not a module pattern",
                 hint=f"{VARIABLE}=stdlib,mysite.*,!mysite.reports",
             )
     return Patterns(

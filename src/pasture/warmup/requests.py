@@ -123,7 +123,7 @@ def parse_header(line: str) -> Header:
     value = (match[2] or "").strip()
     if not _VALUE.fullmatch(value):
         raise UsageError(
-            f"the value of the header {match[1]} has characters that no header may have: {value!r}",
+            f"the header {match[1]} has characters that no header may have: {value!r}",
             hint="ASCII without control characters can be sent; encode the rest as the "
             "application expects it, percent-encoded for instance",
         )

@@ -19,7 +19,7 @@ def test_the_last_limit_of_a_schedule_holds_for_all_later_generations() -> None:
 
 @pytest.mark.parametrize("text", ["", "50,", "0", "-5", "fifty", "5.5"])
 def test_a_schedule_that_makes_no_sense_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no schedule of reforks"):
+    with pytest.raises(UsageError, match="is not a refork schedule"):
         parse_schedule(text)
 
 
@@ -41,7 +41,7 @@ def test_another_policy_can_be_given_a_schedule() -> None:
 
 @pytest.mark.parametrize("text", ["some", "nan", "7", "1", "inf", "-inf", "1e400"])
 def test_a_least_saving_that_no_refork_can_have_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no saving that a refork can have"):
+    with pytest.raises(UsageError, match="is not a saving: a fraction is needed"):
         read_environment({"PASTURE_REFORK": "7", "PASTURE_REFORK_LEAST_SAVING": text})
 
 
@@ -54,7 +54,7 @@ def test_a_negative_least_saving_is_any_price() -> None:
 @pytest.mark.parametrize(
     ("words", "reported"),
     [
-        (["--refork", "soon", "gunicorn", "a:b"], "is no schedule of reforks"),
+        (["--refork", "soon", "gunicorn", "a:b"], "is not a refork schedule"),
         (["--refork", "50", "python", "a.py"], "python cannot refork"),
     ],
 )

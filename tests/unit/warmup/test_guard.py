@@ -363,7 +363,7 @@ while True:
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60
     )
     assert found.stdout == "after the warm-up\nstatus 0\nstatus 0\n"
-    assert found.stderr.count("has come back from it, and ends here") == 2
+    assert found.stderr.count("returned from it and ends here") == 2
 
 
 def test_outside_of_the_main_thread_there_is_no_limit_and_the_report_says_so() -> None:

@@ -29,9 +29,9 @@ SENTENCES = {
     "relative": "{} was looked for by a relative path, in /: programs get what was there",
     "process": "{} holds the id of its process: programs get that of another one",
     "differs": "{} differs from load to load: programs get what it was when modules were loaded",
-    "user": "{} looked at its user: programs get that of the process that loaded it",
-    "host": "{} asked for the host's name: programs get that of the machine of then",
-    "kernel": "{} was read while modules were loaded: programs get what the kernel said then",
+    "user": "{} read the user while loading: programs see the build's user",
+    "host": "{} read the host name while loading: programs see the build machine's name",
+    "kernel": "{} was read while modules were loaded: programs see the kernel's answer of then",
     "file": "{} changed while modules were loaded that read it: later changes are not noticed",
     "startup": "{} was loaded before variables are watched: what it read of them is not compared",
 }

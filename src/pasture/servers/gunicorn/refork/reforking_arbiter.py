@@ -99,7 +99,7 @@ class ReforkingArbiter(SealingArbiter):
         try:
             super().reload()
         except (NotLoaded, LoadEnded, SpawnFailed) as error:
-            self.log.error("pasture: HUP: %s; the workers that are there go on", error)
+            self.log.error("pasture: HUP failed: %s; the old workers go on", error)
         finally:
             self._reloading = False
 

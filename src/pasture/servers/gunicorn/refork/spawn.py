@@ -31,7 +31,7 @@ from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.refork.worker_process import live, make_handle
 from pasture.trust.untrusted_text import printable
 
-SENT_WHAT_NO_MOLD_SENDS = "its mold sent what no mold sends"
+SENT_WHAT_NO_MOLD_SENDS = "its mold sent an unexpected message"
 
 _LOOK_S = 0.2
 _POLL_S = 0.01

@@ -133,7 +133,7 @@ def _has_become_workers_user(arbiter: Any) -> bool:
     try:
         util.set_owner_process(cfg.uid, cfg.gid, initgroups=cfg.initgroups)
     except (OSError, OverflowError) as error:
-        arbiter.log.warning("pasture: no warm-up with what was served: %s", error)
+        arbiter.log.warning("pasture: earlier requests cannot be repeated: %s", error)
         return False
     cfg.set("initgroups", False)  # done, and not allowed any more
     end_with_parent(arbiter.pid, signal.SIGTERM)  # a change of user takes it back
