@@ -27,6 +27,7 @@ ROOMS = (
 OTHERS = {
     ("owners.py", "_MAX_KEY = 40"): "characters that are shown of a key",
     ("snapshot.py", "_MAX_FILE_BYTES = 2 << 30"): "of a file",
+    ("lookups.py", "_MAX_LINKS = 40"): "links that the kernel follows",
 }
 
 
