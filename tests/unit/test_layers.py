@@ -269,11 +269,7 @@ def test_nothing_of_the_package_imports_a_companion() -> None:
         ("a lock of a file or folder", r"fcntl\.flock\(", ("trust.locks",)),
         ("the words for on and off", r'"off", "false"', ("serving.setting",)),
         # What asks in an image has none of `trust`, which would be in it.
-        (
-            "a socket's other end",
-            "SO_PEERCRED",
-            ("inside.loading", "inside.loops", "trust.unix_sockets"),
-        ),
+        ("a socket's other end", "SO_PEERCRED", ("inside.loops", "trust.unix_sockets")),
         ("the wait after failures in a row", r"\bclass Backoff\b", ("refork.shortage",)),
     ],
 )

@@ -81,6 +81,13 @@ def test_the_builders_own_and_listings_for_imports_do_not_count(here: Path) -> N
     assert found(record(listing), [str(here)]).listed == {}
 
 
+def test_what_the_kernel_keeps_from_the_recorder_is_no_record() -> None:
+    load = ("stat", OWN), ("stat", COUNTED)
+    assert of(record(*load, ("blind", ""))).is_blind
+    assert of(record(*load, ("confine", ""))).is_confined
+    assert not of(record(("confine", ""), *load, ("stat", OWN), ("blind", ""))).is_confined
+
+
 def test_a_relative_path_is_looked_for_in_the_programs_folder() -> None:
     seen = of(record(("stat", "/./settings.toml"), ("open", "/./etc")))
     assert seen.missing == {".": {"settings.toml"}}

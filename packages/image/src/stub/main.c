@@ -279,8 +279,7 @@ main(int argc, char **argv)
         return show_facts(argc - 2, argv + 2);
     }
     if (argc > 3 && strcmp(argv[1], "--pasture-record") == 0) {
-        fprintf(stderr, "pasture-python: what modules look at cannot be recorded: %s\n",
-                record_run(atoi(argv[2]), argv + 3));
+        record_run(atoi(argv[2]), argv + 3);
         return 126;
     }
     const char *python = interpreter_find();

@@ -18,6 +18,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,7 +30,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef SECCOMP_USER_NOTIF_FLAG_CONTINUE
@@ -180,8 +180,8 @@ install_filter(void)
 
 /* ---- the path of a call ---- */
 
-/* Up to the end of a page at once: the next one may not be there. */
-static void
+/* Up to the end of a page at once: the next one may not be there. False if the kernel refuses it. */
+static bool
 read_text(pid_t thread, uint64_t address, char *text, size_t size)
 {
     size_t done = 0;
@@ -195,11 +195,12 @@ read_text(pid_t thread, uint64_t address, char *text, size_t size)
             break;
         }
         if (memchr(text + done, 0, (size_t)length) != NULL) {
-            return;
+            return true;
         }
         done += (size_t)length;
     }
     text[done] = 0;
+    return done != 0 || errno != EPERM;
 }
 
 static void
@@ -217,18 +218,18 @@ read_folder(pid_t thread, int descriptor, char *path)
 }
 
 /* An absolute path of up to 2 * PATH_MAX bytes; empty where there is none. One that is relative to a
-   working directory of / begins with `/./`. */
-static void
+   working directory of / begins with `/./`. False if the kernel refuses it. */
+static bool
 read_path(pid_t thread, const call *c, const uint64_t *args, char *path)
 {
     char name[PATH_MAX];
     int folder = c->folder == NONE ? AT_FDCWD : (int)args[c->folder];
     path[0] = name[0] = 0;
     if (c->path == NONE && c->folder == NONE) {
-        return;
+        return true;
     }
-    if (c->path != NONE) {
-        read_text(thread, args[c->path], name, sizeof name);
+    if (c->path != NONE && !read_text(thread, args[c->path], name, sizeof name)) {
+        return false;
     }
     if (name[0] != '/') {
         read_folder(thread, folder, path);
@@ -238,6 +239,7 @@ read_path(pid_t thread, const call *c, const uint64_t *args, char *path)
         strcat(path, name[0] && path[0] ? "/" : "");
     }
     strcat(path, name);
+    return true;
 }
 
 /* ---- the log ---- */
@@ -257,7 +259,7 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
     char path[2 * PATH_MAX];
     struct stat s = {0};
     uint64_t flags = c->flags == NONE ? 0 : args[c->flags], sum = 0;
-    read_path(thread, c, args, path);
+    const char *what = read_path(thread, c, args, path) ? c->name : "blind";
     int missing = fstatat(AT_FDCWD, path, &s, follows_links(c, flags) ? 0 : AT_SYMLINK_NOFOLLOW);
     int error = missing < 0 ? errno : 0;
     bool is_listed = strcmp(c->name, "list") == 0;
@@ -271,7 +273,7 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
     else {
         last_listed[0] = 0;
     }
-    fprintf(log, "%d\t%s\t%llx\t%d\t%x\t%lld\t%lld\t%llu\t%llu\t%llu\t%s%c", (int)thread, c->name,
+    fprintf(log, "%d\t%s\t%llx\t%d\t%x\t%lld\t%lld\t%llu\t%llu\t%llu\t%s%c", (int)thread, what,
             (unsigned long long)flags, error, (unsigned)s.st_mode, (long long)s.st_size,
             (long long)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec,
             (unsigned long long)s.st_ino, (unsigned long long)s.st_dev, (unsigned long long)sum,
@@ -351,32 +353,38 @@ record(int channel, int number)
     _exit(0);
 }
 
-const char *
-record_run(int log, char **argv)
+__attribute__((noreturn)) static void
+run(int channel, int log, char **argv)
 {
-    static char reason[128];
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0) {
-        return strerror(errno);
-    }
-    pid_t child = fork(); /* it is no child of the program, which might wait for it */
-    if (child == 0) {
-        if (fork() == 0) {
-            (void)close(pair[1]);
-            record(pair[0], log);
-        }
-        _exit(0);
-    }
-    (void)close(pair[0]);
-    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
-    }
     (void)fcntl(log, F_SETFD, FD_CLOEXEC);
-    int listener = child < 0 ? -1 : install_filter();
-    if (listener >= 0 && send_descriptor(pair[1], listener) == 0) {
+    const char *what = "seccomp";
+    int listener = install_filter();
+    if (listener >= 0 && send_descriptor(channel, listener) == 0) {
         (void)close(listener);
-        (void)close(pair[1]);
+        (void)close(channel);
+        what = argv[0];
         execv(argv[0], argv);
     }
-    snprintf(reason, sizeof reason, "seccomp: %s", strerror(errno));
-    return reason;
+    fprintf(stderr, "pasture-python: what modules look at cannot be recorded: %s: %s\n", what,
+            strerror(errno));
+    _exit(126);
+}
+
+/* The recorder is the parent: a kernel may let nobody else read a process's memory (Yama). */
+void
+record_run(int log, char **argv)
+{
+    int pair[2];
+    pid_t child = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 ? fork() : -1;
+    if (child < 0) {
+        fprintf(stderr, "pasture-python: %s\n", strerror(errno));
+        return;
+    }
+    if (child == 0) {
+        run(pair[1], log, argv);
+    }
+    (void)close(pair[1]);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    (void)signal(SIGCHLD, SIG_IGN);
+    record(pair[0], log);
 }

@@ -54,6 +54,11 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         needed = variables.needed(environ, loaded)
         imports = stopping.imports
         found = lookups.found(lookups.read(stopping.record), imports.listed_before)
+        if found.is_blind:
+            raise ImageFailed(
+                "the kernel lets nothing record what modules look at",
+                hint="kernel.yama.ptrace_scope has to be 0 or 1, and modules stay dumpable",
+            )
         if found.is_confined:
             raise ImageFailed(
                 "a preloaded module changes what a copy of its process has not: new privileges",

@@ -118,6 +118,7 @@ class Found:
         asked: other files of the kernel.
         written: by the load itself.
         rewritten: of these, what it had read.
+        is_blind: whether the kernel kept paths from the recorder.
         is_confined: whether something has given up rights that no program may give up.
         changed: what was there at one time and not at another, or another time or size by then.
     """
@@ -132,6 +133,7 @@ class Found:
     asked: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
+    is_blind: bool = False
     is_confined: bool = False
     changed: set[str] = field(default_factory=set)
 
@@ -155,6 +157,7 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
     absent: set[str] = set()
     for lookup, is_import, is_loading in _counted(parsed(data)):
         path = lookup.path
+        all_found.is_blind |= lookup.call == "blind"
         all_found.is_confined |= is_loading and lookup.call == "confine"
         if not path.startswith("/") or f"{path}/".find(_CACHE) >= 0:
             continue

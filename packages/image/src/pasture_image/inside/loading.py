@@ -77,10 +77,7 @@ def main() -> Stopping | None:
     from pasture.proc.parent import end_with_parent
     from pasture_image.inside.order import Built, receive, send
 
-    # The process that made the sockets: this one's parent is another by now if that has ended.
-    # As pasture.trust.unix_sockets, without its modules, which would come into the image.
-    maker = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    end_with_parent(int.from_bytes(maker[:4], sys.byteorder))
+    end_with_parent(posix.getppid())  # the recorder, without which no call is answered
     order, environ, record = receive(channel)
     with recording.own():
         _forget_own_start()
