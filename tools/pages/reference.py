@@ -43,6 +43,8 @@ def library() -> Iterator[str]:
     yield "## Library\n\nEach name is one of `pasture.__all__`.\n"
     for name in sorted(pasture.__all__, key=str.lower):
         value = getattr(pasture, name)
+        if inspect.isclass(value) and PastureError in value.__bases__:
+            continue  # the table of exit codes has it
         text = inspect.getdoc(value) if callable(value) else None
         yield f"### `{name}`\n"
         if callable(value) and not name.endswith("Report"):
