@@ -370,7 +370,7 @@ run(int channel, int log, char **argv)
     _exit(126);
 }
 
-/* The recorder is the parent: a kernel may let nobody else read a process's memory (Yama). */
+/* The recorder is the parent: a kernel may let no other process read a process's memory (Yama). */
 void
 record_run(int log, char **argv)
 {
