@@ -33,8 +33,7 @@ COMMANDS_TEXT = """\
 `pasture COMMAND --help` prints the same. `--json -` writes to standard output, in place of the
 table. A shell completes commands and options after
 `eval "$(_PASTURE_COMPLETE=bash_source pasture)"` in `~/.bashrc`; `zsh_source` is for zsh, and for
-fish `_PASTURE_COMPLETE=fish_source pasture | source`. `make manual` writes man pages and these
-scripts.
+fish `_PASTURE_COMPLETE=fish_source pasture | source`.
 """
 
 
