@@ -108,7 +108,7 @@ def test_root_is_not_held_up_or_misled_by_the_snapshot_of_another_user(folder):
 def assert_is_noted(worker, snapshot, kind):
     done, asked = explain(worker), explain(worker, "--snapshot", str(snapshot))
     assert done.returncode == 0, (kind, done.stderr)
-    noted = (f"note: cannot read {snapshot}", "is no heap snapshot")
+    noted = (f"note: cannot read {snapshot}", "is not a heap snapshot")
     assert any(words in done.stdout for words in noted), (kind, done.stdout)
     assert asked.returncode == 2 and "Traceback" not in asked.stderr, (kind, asked.stderr)
 

@@ -159,7 +159,7 @@ def test_a_record_that_cannot_be_one_stands_for_nothing(
 def test_a_head_that_cannot_be_one_is_an_error_with_a_hint(
     write: Write, head: dict[str, Any]
 ) -> None:
-    with pytest.raises(UsageError, match="no heap snapshot") as caught:
+    with pytest.raises(UsageError, match="is not a heap snapshot") as caught:
         open_snapshot(write(**head))
     assert "PASTURE_SNAPSHOT" in caught.value.hint
 
@@ -178,7 +178,7 @@ def test_a_head_that_cannot_be_one_is_an_error_with_a_hint(
 def test_a_file_that_is_none_is_an_error_with_a_hint(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "snapshot").write_bytes(content)
 
-    with pytest.raises(UsageError, match="no heap snapshot"):
+    with pytest.raises(UsageError, match="is not a heap snapshot"):
         open_snapshot(tmp_path / "snapshot")
 
 
