@@ -211,8 +211,11 @@ def test_a_module_that_changes_the_arguments_is_refused(own_images: Images, chan
     assert "a preloaded module changes sys.argv while it is loaded" in done.stderr
 
 
-def test_a_module_that_has_gevent_close_descriptors_keeps_no_build(own_images: Images) -> None:
+def test_modules_that_gevent_has_patched_are_served(own_images: Images) -> None:
     pytest.importorskip("gevent")
     patches = "import gevent.monkey\ngevent.monkey.patch_all()\ngevent.sleep(0)\n"
     own_images.module("patches", f"import gevent\n{patches}")
-    assert "keeps open what a copy cannot have" in own_images.build("--preload", "patches").stderr
+    own_images.built("--preload", "patches")
+    words = ("-c", "import gevent, patches, socket; print(gevent.spawn(socket.socket).get().type)")
+    assert own_images.run(*words) == own_images.python(*words)
+    assert own_images.why(*words) == ""

@@ -9,7 +9,7 @@ from pasture.proc.maps import Mapping
 from pasture_image.build.beside import Name
 from pasture_image.build.build_id import BuildId
 from pasture_image.build.frozen import FACTS
-from pasture_image.build.manifest import LAYOUT, MadeOf, Needs, OpenFile, Searched, write_manifest
+from pasture_image.build.manifest import LAYOUT, Folder, MadeOf, Needs, OpenFile, write_manifest
 from pasture_image.build.regions import (
     ANONYMOUS,
     MAP_ANONYMOUS,
@@ -47,7 +47,13 @@ def _made_of(random: Random) -> MadeOf:
         ((1, 4096),) * random.randrange(12),
         {"/bin/sh": known},
         (("/etc/passwd", 1, 2, 3, 4), ("/nowhere", 0, 0, 0, 0)),
-        (Searched("/usr/lib", 1, ("json", "os/"), ("json.py", "os/")),) * random.randrange(3),
+        (
+            Folder("/usr/lib", 1, ("json", "os/"), ("json.py", "os/")),
+            Folder("/etc", 1, missing=("/etc/nowhere",), listed=5),
+        )
+        * random.randrange(3),
+        {"/bin/sh": "bash"} if random.randrange(2) else {},
+        {"/proc/sys/kernel/ostype": 7} if random.randrange(2) else {},
     )
 
 
@@ -64,4 +70,4 @@ def _image(random: Random) -> Image:
         Mapping(at, at + OS_PAGE, "r-xp", "[vdso]") for at in (0x7FFD00000000, 0x7FFD00010000)
     )
     stack = Stack(STACK_END, 8 << 20, 2 * OS_PAGE, 0, 0)
-    return Image(tuple(regions), stack, (OWN, "/bin/sh"), kernels, 0, {})
+    return Image(tuple(regions), stack, (OWN, "/bin/sh"), kernels, (2, 0), 0, {})

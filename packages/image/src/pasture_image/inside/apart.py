@@ -38,6 +38,8 @@ class Apart:
         self._reader, writer = os.pipe()
         gate, self._gate = os.pipe()
         parent = os.getpid()
+        with suppress(AttributeError, ValueError):  # there is none, or it is closed
+            sys.stdout.flush()  # or what modules have printed is printed twice
         self._pid = os.fork()
         if self._pid == 0:
             _stand_alone(parent)

@@ -124,10 +124,11 @@ def _load(order: Order, environ: int, close: list[int]) -> None:
     """
     from pasture.fork_safety import generators
     from pasture.interpreter import native
-    from pasture_image.inside import observing, process_state, program, recording
+    from pasture_image.inside import loops, observing, process_state, program, recording
     from pasture_image.inside.trial import Trial
     from pasture_image.inside.variables import VariablesRead
 
+    loops.begin()
     rehearsed: tuple[str, ...] = ()
     if order.rehearses_imports:
         from pasture_image.inside import rehearsal

@@ -18,11 +18,19 @@ import select
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _FIONREAD = 0x541B
 _STANDARD = 2
 _KEPT = os.O_NONBLOCK | os.O_ACCMODE
+
+_epoll: Any = None
+
+
+def begin() -> None:
+    """Before modules are loaded: gevent takes the class out of its module."""
+    global _epoll
+    _epoll = select.epoll
 
 
 class _Made(NamedTuple):
@@ -77,7 +85,7 @@ def _again(one: _Made) -> tuple[int, ...]:
         count, is_semaphore = one.state
         return (os.eventfd(count, os.EFD_CLOEXEC | (os.EFD_SEMAPHORE if is_semaphore else 0)),)
     if one.kind == "epoll":
-        epoll = select.epoll()
+        epoll = _epoll()
         return (os.dup(epoll.fileno()),)
     import _socket
 
@@ -86,7 +94,7 @@ def _again(one: _Made) -> tuple[int, ...]:
 
 
 def _watch(one: _Made) -> None:
-    epoll = select.epoll.fromfd(os.dup(one.numbers[0]))
+    epoll = _epoll.fromfd(os.dup(one.numbers[0]))
     for number, events in zip(one.state[::2], one.state[1::2], strict=True):
         epoll.register(number, events)
     epoll.close()

@@ -20,6 +20,7 @@ _argv = sys.argv
 _held = (0, 0)
 _path: tuple[str, ...] = ()
 _in_front = 0
+_adds_directory = False
 _names: frozenset[str] = frozenset()
 _is_main_kept = True
 _main_names: tuple[str, ...] = ()
@@ -44,7 +45,7 @@ def end_loading() -> None:
         ImageFailed: one has changed the arguments. What it would make of a program's is not known.
             Or the interpreter's own copy of them, which code in C reads, is not found.
     """
-    global _is_main_kept, _in_front, _main_names
+    global _is_main_kept, _in_front, _adds_directory, _main_names
     if sys.argv is not _argv or _argv != _LOADS:
         raise ImageFailed(
             "a preloaded module changes sys.argv while it is loaded", hint="do not preload it"
@@ -54,6 +55,10 @@ def end_loading() -> None:
     _main_names = main_names()
     _is_main_kept = _references() != _held or sys.modules["__main__"].__dict__.keys() != _names
     _in_front = sys.path.index(_path[0]) if _path and _path[0] in sys.path else 0
+    here = os.getcwd()  # noqa: PTH109
+    _adds_directory = here in sys.path[:_in_front]  # as Celery does for Django
+    sys.path[:_in_front] = [one for one in sys.path[:_in_front] if one != here]
+    _in_front = sys.path.index(_path[0]) if _in_front else 0
 
 
 def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool:
@@ -70,9 +75,11 @@ def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool
     sys.orig_argv[:] = orig_argv
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
         sys.modules.update(dict.fromkeys(_main_names, _made_main()))
-    if sys.flags.safe_path or not (_in_front or moves):
+    if sys.flags.safe_path or not (_in_front or _adds_directory or moves):
         return True
     folder = _folder(argv[0])
+    if _adds_directory and folder and (here := _folder("-m")) not in (None, folder):
+        sys.path.insert(_in_front, here)
     if folder is not None:
         sys.path.insert(_in_front, folder)
     return False
