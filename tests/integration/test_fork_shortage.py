@@ -94,7 +94,7 @@ def test_a_reload_without_a_process_leaves_the_workers_as_they_are(serve, shorta
     before = server.workers()
     shortage.touch()
     server.send(signal.SIGHUP)
-    server.wait_until_it_logs("HUP: [Errno 11]")
+    server.wait_until_it_logs("HUP failed: [Errno 11]")
     assert server.workers() == before
     shortage.unlink()
     assert server.stop() == 0
