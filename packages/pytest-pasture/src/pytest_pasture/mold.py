@@ -184,9 +184,9 @@ class Mold(Collection):
             exit.leave(0)
 
     def hazards(self, hazards: Iterable[Hazard]) -> Iterator[Finding]:
-        """Those that are not allowed."""
+        """Those that break a worker and are not allowed."""
         for hazard in hazards:
-            if hazard.kind not in self.allowed:
+            if hazard.kind not in self.allowed and not hazard.survives:
                 yield Finding(hazard.kind, str(hazard))
 
     def _call_when_collected(self, step: Callable[[], None]) -> None:

@@ -111,7 +111,8 @@ def _is_distributed(config: pytest.Config) -> bool:
 
 def _hazard(config: pytest.Config, lookout: LookOut) -> str | None:
     """Why the mold cannot be forked from here."""
-    hazards = (Finding(hazard.kind, str(hazard)) for hazard in survey())
+    breaking = (hazard for hazard in survey() if not hazard.survives)
+    hazards = (Finding(hazard.kind, str(hazard)) for hazard in breaking)
     allowed = config.getini("pasture_allow")
     findings = (*hazards, *mold.processes(), *lookout.findings)
     return next((str(one) for one in findings if one.kind not in allowed), None)

@@ -77,6 +77,13 @@ def test_what_cannot_go_away_ends_the_collection_unless_it_is_allowed(
     assert (suite.folder / "late").exists() == bool(allowed)
 
 
+def test_a_generator_that_a_conftest_has_seeded_is_no_reason(suite: Any) -> None:
+    pytest.importorskip("numpy")
+    suite.write("conftest.py", "import numpy\nnumpy.random.seed(5)")
+    suite.write("test_one.py", TESTS)
+    assert suite.run("--pasture", "-n", "1").why_plain == ""
+
+
 def test_a_finding_that_is_allowed_is_no_reason(suite: Any) -> None:
     suite.write("pytest.ini", "[pytest]\npasture = true\npasture_allow = temporary-file\n")
     suite.write(

@@ -163,7 +163,7 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
             continue
         if path.startswith(_RELATIVE):
             _note_relative(all_found, lookup)
-        elif path.startswith(OF_THE_KERNEL):
+        elif f"{path}/".startswith(OF_THE_KERNEL):
             if is_loading and not path.endswith(_MAPS):
                 _note_kernel(all_found, lookup)
         elif _writes(lookup):
