@@ -175,7 +175,8 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
                 _note_listing(all_found, path, lookup.names)
         elif not lookup.error:
             _note_there(all_found, lookup)
-    _settle(all_found, absent - all_found.written)
+    made = {lookup.path for lookup in parsed(data) if _writes(lookup)}  # by a rehearsal, too
+    _settle(all_found, absent - made)
     return all_found
 
 
