@@ -30,7 +30,7 @@ each_listed(void (*check)(PyGC_Head *))
 {
     struct _gc_runtime_state *state = cpy_gc_state();
     for (int i = -1; i < CPY_GENERATIONS; i++) {
-        each_in(i < 0 ? cpy_gc_permanent(state) : cpy_gc_generation(state, i), check);
+        each_in(cpy_gc_list(state, i), check);
     }
 }
 
@@ -50,7 +50,7 @@ verify_heap_is_immortal(bool (*may_be_mortal)(PyObject *))
     verify_lists();
     struct _gc_runtime_state *state = cpy_gc_state();
     for (int i = -1; i < CPY_GENERATIONS; i++) {
-        PyGC_Head *list = i < 0 ? cpy_gc_permanent(state) : cpy_gc_generation(state, i);
+        PyGC_Head *list = cpy_gc_list(state, i);
         for (PyGC_Head *gc = cpy_gc_next(list); gc != list; gc = cpy_gc_next(gc)) {
             PyObject *op = cpy_gc_object(gc);
             require(cpy_is_immortal(op) || may_be_mortal(op),

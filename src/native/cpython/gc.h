@@ -41,6 +41,13 @@ cpy_gc_permanent(struct _gc_runtime_state *gc)
     return &gc->permanent_generation.head;
 }
 
+/* Any of the four lists: a generation, or from -1 on the permanent one. */
+static inline PyGC_Head *
+cpy_gc_list(struct _gc_runtime_state *gc, int i)
+{
+    return i < 0 ? cpy_gc_permanent(gc) : cpy_gc_generation(gc, i);
+}
+
 static inline PyGC_Head *
 cpy_gc_next(const PyGC_Head *head)
 {

@@ -17,7 +17,7 @@
  *   noted     first: the successor of a marked object in its list; then: not reached (collect.h)
  *   waiting   to be reached when the walk next passes its address (mark.c)
  *
- * The seal uses `marked` alone, for sets of objects of its own.
+ * The seal has sets of objects of its own in them (seal/ends.c, seal/order.c).
  */
 #ifndef PASTURE_MARK_BITS_H
 #define PASTURE_MARK_BITS_H

@@ -2,8 +2,8 @@
  *
  * The first meets each object: those in lists in their turn, the others when something refers to
  * them, once. The second, over what was met, asks each for its end. The third asks for owners, over
- * and over, forwards and backwards, until it finds no more: a chain of owners is found in one look
- * if they are in order or in reverse order. In a graph whose parts refer to each other all of it owns
+ * and over, forwards and backwards by address, until a look finds none: a chain of owners is found in one
+ * look if their addresses go up or down. In a graph whose parts refer to each other all of it owns
  * what one part holds. If that is too much, only owners within OWNER_LEVELS stay mortal.
  *
  * Bits: marked    its end matters

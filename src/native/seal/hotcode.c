@@ -121,7 +121,7 @@ find_functions(functions *all)
     struct _gc_runtime_state *gc = cpy_gc_state();
     int err = 0;
     for (int i = -1; i < CPY_GENERATIONS && !err; i++) {
-        PyGC_Head *list = i < 0 ? cpy_gc_permanent(gc) : cpy_gc_generation(gc, i);
+        PyGC_Head *list = cpy_gc_list(gc, i);
         err = cpy_gc_list_visit_from_both_ends(list, push_function, push_function_from_end, all);
         while (!err && all->last.count) {
             err = scratch_stack_push(&all->first, scratch_stack_pop(&all->last));

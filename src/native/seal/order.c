@@ -54,7 +54,7 @@ order_take(void)
     }
     struct _gc_runtime_state *gc = cpy_gc_state();
     for (int i = -1; i < CPY_GENERATIONS && !err; i++) {
-        PyGC_Head *list = i < 0 ? cpy_gc_permanent(gc) : cpy_gc_generation(gc, i);
+        PyGC_Head *list = cpy_gc_list(gc, i);
         err = cpy_gc_list_visit_from_both_ends(list, add, add, NULL);
     }
     for (mark_bits_leaf *leaf = order.bits.first; !err && leaf != NULL; leaf = leaf->next) {
