@@ -155,7 +155,8 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
     all_found = Found()
     imported = {os.path.realpath(folder) for folder in listed_before}
     absent: set[str] = set()
-    for lookup, is_import, is_loading in _counted(parsed(data)):
+    lookups = list(parsed(data))
+    for lookup, is_import, is_loading in _counted(lookups):
         path = lookup.path
         all_found.is_blind |= lookup.call == "blind"
         all_found.is_confined |= is_loading and lookup.call == "confine"
@@ -175,7 +176,7 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
                 _note_listing(all_found, path, lookup.names)
         elif not lookup.error:
             _note_there(all_found, lookup)
-    made = {lookup.path for lookup in parsed(data) if _writes(lookup)}  # by a rehearsal, too
+    made = {lookup.path for lookup in lookups if _writes(lookup)}  # by a rehearsal, too
     _settle(all_found, absent - made)
     return all_found
 
