@@ -23,11 +23,10 @@ from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
 from pasture.serving.setting import Setting
 from pasture.serving.settings import SETTINGS, read_environment, to_environment
-from pasture.serving.starter import STUB, VARIABLE, starter
+from pasture.serving.starter import STUB, VARIABLE, is_python, starter
 from pasture.trust import user_cache
 from pasture.trust.untrusted_text import printable
 
-_PYTHON = re.compile(r"python(3(\.\d+)?)?")
 _SHEBANG = re.compile(
     # As pip and uv write them; the second where the first would be too long for the kernel.
     rb"#!\s*(?:/usr/bin/env\s+|/bin/sh\n'{3}exec' \"?)?([^\s\"]*python[\d.]*)"
@@ -192,7 +191,7 @@ def _as_python_starts(program: str) -> str:
 def _row_of(program: str) -> Row:
     """The engine that a program is, once it can be started."""
     name = Path(program).name.removesuffix(".py")
-    row = ENGINES.get("python" if _PYTHON.fullmatch(name) else name)
+    row = ENGINES.get("python" if is_python(name) else name)
     if (server := one_process.PROGRAMS.get(name)) is not None:
         raise UsageError(one_process.sentence(server), hint=one_process.INSTEAD[server])
     if row is None or not row.is_program:

@@ -22,6 +22,7 @@ from pasture.explain.objects import Objects
 from pasture.explain.recognition import gather, recognise
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture.profile.file import is_module
 from pasture.scoreboard import reader
 
 MAX_LINES = 10
@@ -139,14 +140,9 @@ def _modules(objects: Objects, places: Array) -> dict[str, str]:
     for place in places[:_MAX_MODULES].tolist():
         items = objects.space.word(place + at)
         name = objects.text(objects.dict_get(items, "__name__"))
-        if name and _is_name(name):
+        if name and is_module(name):
             found[name] = objects.text(objects.dict_get(items, "__file__")) or ""
     return found
-
-
-def _is_name(name: str) -> bool:
-    parts = name.split(".")
-    return all(part.isidentifier() for part in parts) and parts[0] != "__main__"
 
 
 def _code_by_file(objects: Objects, places: Array, sizes: Array) -> dict[str, int]:

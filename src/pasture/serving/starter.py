@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,13 @@ VARIABLE = "PASTURE_IMAGE"
 """Names the image: a file, `auto`, or `0` for none. Without it the environment's own counts."""
 
 STUB = "pasture-python"
+
+_PYTHON = re.compile(r"python(3(\.\d+)?)?")
+
+
+def is_python(name: str) -> bool:
+    """Whether a program of this name is an interpreter: `python`, `python3`, `python3.14`."""
+    return _PYTHON.fullmatch(name) is not None
 
 
 def starter(python: str = sys.executable, environ: Mapping[str, str] = os.environ) -> str:

@@ -17,7 +17,7 @@ from pasture.log_lines import (
     PROBE,
     REFORK_FAILED,
     REFORKED,
-    STARTING_ANEW,
+    RESTARTING,
     THE_WARM_UP,
     find,
     some,
@@ -103,7 +103,7 @@ def shortfalls(
         found.append(f"did not refork: {failed[1]}")
     elif policy.heap and not policy.refork and report is None:
         found.append(f"did not seal: {_reason(NO_SEAL, log)}")
-    if policy.warms_up and report is not None and find(STARTING_ANEW, log) == (THE_WARM_UP,):
+    if policy.warms_up and report is not None and find(RESTARTING, log) == (THE_WARM_UP,):
         found.append(f"did not warm up, since its probe failed: {_reason(PROBE, log)}")
     if policy.heap and report is not None and report.get("sealed") is False:
         found.append(f"did not seal: {report.get('reason') or 'not all steps were taken'}")

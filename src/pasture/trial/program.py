@@ -28,11 +28,11 @@ from pasture.log_lines import NO_SEAL, PREFIX, find
 from pasture.proc.sampler import Sample, Series, sample_tree
 from pasture.proc.tree import processor_s
 from pasture.sealing.policy import POLICIES
+from pasture.serving.starter import is_python
 from pasture.trial.measurement import median_private_bytes
 from pasture.trust import private_files
 
 POLICIES_OF_PROGRAMS = ("stock", "seal")
-PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 _POLL_S = 0.05
 _STOCK = "stock"
@@ -70,7 +70,7 @@ class ProgramRun:
 
 def is_program(app: str) -> bool:
     """Whether what `try` was given is a command, and no application."""
-    return bool(PYTHON.fullmatch(Path(app).name))
+    return is_python(Path(app).name)
 
 
 def run_program(plan: ProgramPlan, emit: OnEvent, stop: threading.Event) -> list[ProgramRun]:
