@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -21,9 +20,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from matrix.agents.services import service
 from matrix.sites.catalog import Site, load_sites
-from matrix.sites.environments import make_environment, restore_data, variables
+from matrix.sites.environments import make_environment, variables
+from matrix.sites.runs import prepared
 from pasture.launch.ports import LOOPBACK, free_port
 from pasture.launch.session import Group
 from pasture.proc import tree
@@ -37,25 +36,13 @@ BY_HAND = ("sealed", "list", "refork", "list and refork")
 WAYS = (*BY_HAND, "auto, first start", "auto, second start")
 
 
-def variables_of(way: str, site: Site, learned: Path) -> Mapping[str, str]:
-    reforks = ENGINES[site.serve[0]].reforks
-    found = {"PASTURE_WARM": "\n".join(site.warm)} if "list" in way else {}
-    if reforks and ("refork" in way or "auto" in way):
-        found |= {"PASTURE_REFORK": REFORK, "PASTURE_POLICY": "seal"}
-    return found | ({"PASTURE_AUTO": str(learned)} if "auto" in way else {})
-
-
-@contextmanager
-def offered(site: Site) -> Iterator[dict[str, str]]:
-    """What the site's services offer, and its data as they were first made."""
-    with ExitStack() as stack:
-        found: dict[str, str] = {}
-        for name in site.services:
-            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            place.chmod(0o755)
-            found |= stack.enter_context(service(name, site.python_program, place)).variables
-        restore_data(site, found)
-        yield found
+def options_of(way: str, site: Site, learned: Path) -> tuple[str, ...]:
+    """Of `pasture run`."""
+    if way.startswith("auto"):
+        return ("--auto", "--learn", str(learned))
+    pages = (word for page in site.warm for word in ("--warm", page)) if "list" in way else ()
+    reforks = "refork" in way and ENGINES[site.serve[0]].reforks
+    return (*pages, *(("--policy", "seal", "--refork", REFORK) if reforks else ()))
 
 
 def ask(base: str, site: Site, count: int) -> None:
@@ -75,12 +62,15 @@ def ask(base: str, site: Site, count: int) -> None:
 
 def measure(site: Site, way: str, count: int, learned: Path) -> float:
     """Private bytes of a worker, the median of all, after the given requests."""
-    with offered(site) as services:
+    with prepared(site) as services:
         port = free_port()
         env = variables(site, {**services, "port": str(port)})
-        env |= variables_of(way, site, learned)
         words = [site.filled(word, {**services, "port": str(port)}) for word in site.serve]
-        command = [str(site.environment / "bin" / "pasture"), "run", *words]
+        command = [
+            *(str(site.environment / "bin" / "pasture"), "run"),
+            *options_of(way, site, learned),
+            *words,
+        ]
         log = site.folder / f"auto-{way.replace(', ', '-').replace(' ', '-')}.log"
         log.unlink(missing_ok=True)
         base = f"http://{LOOPBACK}:{port}"

@@ -67,6 +67,17 @@ def run_site(site: Site, mode: Mode) -> Run:
     Raises:
         click.ClickException: its data cannot be made, which says nothing of the mode.
     """
+    with prepared(site) as offered:
+        return _Running(site, mode, offered).run()
+
+
+@contextmanager
+def prepared(site: Site) -> Iterator[dict[str, str]]:
+    """Its services run, empty, and its data are as they were first made; what services offer.
+
+    Raises:
+        click.ClickException: the data cannot be made.
+    """
     with ExitStack() as stack:
         offered: dict[str, str] = {}
         folder = site.folder / "services"
@@ -74,7 +85,7 @@ def run_site(site: Site, mode: Mode) -> Run:
             place = _empty(folder / name)
             offered |= stack.enter_context(service(name, site.python_program, place)).variables
         restore_data(site, offered)
-        return _Running(site, mode, offered).run()
+        yield offered
 
 
 def _empty(folder: Path) -> Path:
