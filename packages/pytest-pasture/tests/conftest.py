@@ -100,7 +100,7 @@ class Suite:
         assert " tests, kept for " in run.output
         return run
 
-    def anew(self, *options: str) -> tuple[Run, str]:
+    def collected(self, *options: str) -> tuple[Run, str]:
         """A run that collects and is kept; why the one before it did not do."""
         run = self.run("--keep", *options)
         assert " tests collected in " in run.output

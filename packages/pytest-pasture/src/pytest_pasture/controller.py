@@ -102,12 +102,12 @@ class Mold:
         self._lock = threading.Lock()
         self._closing = False
         self._listener: threading.Thread | None = None
-        self.anew: str | None = None  # why a kept process did not do
+        self.why_again: str | None = None  # why a kept process did not do
         kept = keeper.place.greet(keeper.hello) if keeper is not None else None
         if isinstance(kept, tuple):
             self.control, pid = kept
         else:
-            self.anew = kept
+            self.why_again = kept
             self.control, theirs = Channel.pair()
             pid = self._fork(config, theirs, lookout, keeper)
             theirs.close()

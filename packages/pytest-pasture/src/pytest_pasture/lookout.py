@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -22,6 +22,7 @@ from weakref import WeakKeyDictionary
 
 from pasture.fork_safety import generators
 from pasture.observing import asker
+from pasture.reasons import Hazard
 from pytest_pasture import cards
 
 WORKER = "PYTEST_XDIST_WORKER"
@@ -45,6 +46,13 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.what} ({self.kind})"
+
+
+def findings_of(hazards: Iterable[Hazard]) -> Iterator[Finding]:
+    """Those that break a forked worker."""
+    for hazard in hazards:
+        if not hazard.survives:
+            yield Finding(hazard.kind, str(hazard))
 
 
 @dataclass(slots=True)

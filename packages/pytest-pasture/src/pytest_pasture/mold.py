@@ -33,7 +33,7 @@ from pytest_pasture import cards, exits, loops, worker
 from pytest_pasture.collection import Collection
 from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
 from pytest_pasture.keeper import Keeper
-from pytest_pasture.lookout import LASTING, Finding, LookOut, WorkerInput
+from pytest_pasture.lookout import LASTING, Finding, LookOut, WorkerInput, findings_of
 from pytest_pasture.shared import Shared
 from pytest_pasture.streams import detach
 
@@ -185,9 +185,7 @@ class Mold(Collection):
 
     def hazards(self, hazards: Iterable[Hazard]) -> Iterator[Finding]:
         """Those that break a worker and are not allowed."""
-        for hazard in hazards:
-            if hazard.kind not in self.allowed and not hazard.survives:
-                yield Finding(hazard.kind, str(hazard))
+        return (one for one in findings_of(hazards) if one.kind not in self.allowed)
 
     def _call_when_collected(self, step: Callable[[], None]) -> None:
         """Take a step when all is collected, and no plug-in has changed the list yet.

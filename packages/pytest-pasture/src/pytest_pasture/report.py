@@ -47,7 +47,7 @@ class Report:
             "workers": self.workers,
             "collection": asdict(sealed) if sealed else None,
             "plain": self.reasons,
-            "anew": self.mold.anew if self.mold else None,
+            "anew": self.mold.why_again if self.mold else None,
         }
 
     @pytest.hookimpl
@@ -66,8 +66,8 @@ class Report:
     def lines(self) -> list[str]:
         """What a person reads."""
         lines = [f"plain xdist: {reason}" for reason in self.reasons]
-        if self.mold is not None and self.mold.anew:
-            lines.append(f"collected again: {self.mold.anew}")
+        if self.mold is not None and self.mold.why_again:
+            lines.append(f"collected again: {self.mold.why_again}")
         sealed = self.mold.sealed if self.mold else None
         if sealed is not None:
             lines += [_collection(sealed), *sealed.notes]

@@ -18,7 +18,7 @@ from pytest_pasture import keep, mold, nodes, streams
 from pytest_pasture.controller import Mold
 from pytest_pasture.inputs import Inputs
 from pytest_pasture.keeper import Keeper
-from pytest_pasture.lookout import Finding, LookOut
+from pytest_pasture.lookout import LookOut, findings_of
 from pytest_pasture.report import Report
 from pytest_pasture.standby import Standby
 
@@ -111,8 +111,6 @@ def _is_distributed(config: pytest.Config) -> bool:
 
 def _hazard(config: pytest.Config, lookout: LookOut) -> str | None:
     """Why the mold cannot be forked from here."""
-    breaking = (hazard for hazard in survey() if not hazard.survives)
-    hazards = (Finding(hazard.kind, str(hazard)) for hazard in breaking)
     allowed = config.getini("pasture_allow")
-    findings = (*hazards, *mold.processes(), *lookout.findings)
+    findings = (*findings_of(survey()), *mold.processes(), *lookout.findings)
     return next((str(one) for one in findings if one.kind not in allowed), None)

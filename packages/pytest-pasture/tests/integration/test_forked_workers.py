@@ -216,7 +216,7 @@ def test_a_loop_of_a_module_is_woken_in_the_worker_that_waits(suite: Any) -> Non
         """.replace("\n        ", "\n"),
     )
     assert suite.forked("-n", "3").counts == {"passed": 40}
-    suite.anew("-n", "3")
+    suite.collected("-n", "3")
     both = [suite.start("--keep", "-n", "3", f"--basetemp={n}") for n in range(2)]
     assert [one.wait(timeout=60) for one in both] == [0, 0]
     suite.kept("-n", "3", "--fork-each")

@@ -43,7 +43,7 @@ def project(suite: Any) -> Any:
 
 
 def test_a_later_run_is_like_the_first_one(project: Any) -> None:
-    first, reason = project.anew("-v", "--pasture-report=report.json")
+    first, reason = project.collected("-v", "--pasture-report=report.json")
     assert not reason
     later = project.kept("--pasture-report=report.json")
     assert later.outcomes == first.outcomes
@@ -57,7 +57,7 @@ def test_a_later_run_is_like_the_first_one(project: Any) -> None:
 
 
 def test_output_goes_to_the_run_that_it_is_of(project: Any) -> None:
-    first, _ = project.anew("-s", "-k", "test_n")
+    first, _ = project.collected("-s", "-k", "test_n")
     assert first.output.count("to the terminal of this run") == 4
     later = project.kept("-s", "-k", "test_n")
     assert later.output.count("to the terminal of this run") == 4
@@ -83,7 +83,7 @@ def test_what_is_kept_holds_nothing_open_that_the_run_was_given(project: Any) ->
 
 
 def test_files_that_changed_are_collected_again(project: Any) -> None:
-    project.anew()
+    project.collected()
     project.write("test_two.py", "def test_new(): ...\n")
     changed = project.kept()
     assert changed.counts == {"passed": 6}
@@ -103,32 +103,32 @@ def test_files_that_changed_are_collected_again(project: Any) -> None:
 
 
 def test_everything_else_that_changed_is_a_reason_to_collect_anew(project: Any) -> None:
-    project.anew()
+    project.collected()
     project.write("library.py", "NUMBER = 20\n")
-    run, reason = project.anew()
+    run, reason = project.collected()
     assert reason.endswith("library.py has changed")
     assert run.outcomes["test_one::test_of_library"] == "failure"
     project.write("conftest.py", CONFTEST + "NUMBER = 2\n")
-    assert project.anew()[1].endswith("conftest.py has changed")
+    assert project.collected()[1].endswith("conftest.py has changed")
     project.write("pytest.ini", "[pytest]\nmarkers = own\n")
-    assert project.anew()[1].endswith("pytest.ini has changed")
+    assert project.collected()[1].endswith("pytest.ini has changed")
     os.environ["OF_A_TEST"] = "1"
     try:
-        assert project.anew()[1].endswith("the environment's OF_A_TEST changed")
+        assert project.collected()[1].endswith("the environment's OF_A_TEST changed")
     finally:
         del os.environ["OF_A_TEST"]
-    assert project.anew()[1].endswith("the environment's OF_A_TEST changed")
+    assert project.collected()[1].endswith("the environment's OF_A_TEST changed")
     (project.folder / "more").mkdir()
     project.write("more/conftest.py", "")
     project.write("test_two.py", "# test_one, too\ndef test_a(): ...\n")
     project.kept()
     project.write("test_one.py", TESTS + "\n")
-    assert project.anew()[1].endswith("test_one.py has changed, and test_two.py names it")
+    assert project.collected()[1].endswith("test_one.py has changed, and test_two.py names it")
     project.write("test_one.py", "import pathlib\nD = pathlib.Path('data').read_text()\n")
     project.write("data", "1")
-    project.anew()
+    project.collected()
     project.write("data", "2")
-    assert project.anew()[1].endswith("data has changed")
+    assert project.collected()[1].endswith("data has changed")
 
 
 @pytest.mark.parametrize("words", [(), ("tests/test_one.py",)])
@@ -139,10 +139,10 @@ def test_what_was_looked_for_in_vain_is_looked_for_again(suite: Any, words: tupl
         "try: import helper\nexcept ImportError: helper = None\ndef test_a(): assert not helper\n",
     )
     suite.write("conftest.py", "")
-    assert suite.anew(*words)[0].counts == {"passed": 1}
+    assert suite.collected(*words)[0].counts == {"passed": 1}
     suite.kept(*words)
     suite.write("tests/helper.py", "")
-    run, reason = suite.anew(*words)
+    run, reason = suite.collected(*words)
     assert run.counts == {"failure": 1} and reason.endswith("tests/helper.py is new")
     suite.write("tests/conftest.py", "def pytest_itemcollected(): raise ValueError\n")
     run = suite.run("--keep", *words)
@@ -157,7 +157,7 @@ def test_an_interrupt_ends_the_run_and_not_what_is_kept(project: Any) -> None:
         "    open(f'started-{os.getpid()}', 'w').close()\n    time.sleep(60)\n"
         "def test_quick(): ...\n",
     )
-    project.anew("-k", "quick")
+    project.collected("-k", "quick")
     process = project.start("--keep")
     while not (started := list(project.folder.glob("started-*"))):
         assert process.poll() is None
@@ -176,7 +176,7 @@ def test_two_runs_at_once_and_an_end_in_their_midst(project: Any) -> None:
         "    open(f'started-{os.getpid()}', 'w').close()\n"
         "    while not os.path.exists('go'): time.sleep(0.05)\n",
     )
-    project.anew("-k", "test_n")
+    project.collected("-k", "test_n")
     both = [project.start("--keep", f"--basetemp=temporary-{n}") for n in range(2)]
     while len(list(project.folder.glob("started-*"))) < 2:
         assert [one.poll() for one in both] == [None, None]
@@ -188,7 +188,7 @@ def test_two_runs_at_once_and_an_end_in_their_midst(project: Any) -> None:
         assert " tests, kept for " in output
     assert "1 kept process ended" in stop.communicate(timeout=60)[0]
     assert stop.returncode == 0
-    assert project.anew()[1] == ""
+    assert project.collected()[1] == ""
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o750])
@@ -202,13 +202,13 @@ def test_a_folder_of_others_keeps_nothing(project: Any, mode: int) -> None:
 
 
 def test_a_stale_socket_is_in_no_run_s_way(project: Any) -> None:
-    project.anew()
+    project.collected()
     folder = Path(project.environment["XDG_RUNTIME_DIR"]) / "pytest-pasture"
     (path,) = collections_in(folder)
     assert "1 kept process ended" in project.run("--keep-stop").output
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
         left.bind(f"/proc/self/fd/{os.open(folder, os.O_RDONLY)}/{path.name}")
-    _, reason = project.anew()
+    _, reason = project.collected()
     assert not reason
     project.kept()
 

@@ -55,7 +55,7 @@ def test_a_shared_fixture_is_set_up_and_torn_down_once(project: Any, option: str
 
 
 def test_a_kept_one_serves_all_runs(project: Any) -> None:
-    assert project.anew()[0].counts == {"passed": 6}
+    assert project.collected()[0].counts == {"passed": 6}
     assert project.kept("-k", "1").counts == {"passed": 1}
     assert log(project) == ["up"]
     assert "1 kept process ended" in project.run("--keep-stop").output
