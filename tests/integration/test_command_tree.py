@@ -1,7 +1,7 @@
 """Every command with every option: what it says and leaves where it cannot do its work.
 
 The cases are made of the tree of commands, so that a new option has them, too. Each runs in a fork
-of this process. What comes of INT and TERM is in test_interrupts.py.
+of this process. How INT and TERM end it is in test_interrupts.py.
 """
 
 from __future__ import annotations

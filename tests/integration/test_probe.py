@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 PASSED = re.compile(r"probe: (\d+) requests? answered as expected")
-ANEW = "pasture: probe: restarting without the warm-up"
-ANEW_PLAIN = "pasture: probe: restarting without pasture"
+RESTARTED = "pasture: probe: restarting without the warm-up"
+RESTARTED_PLAIN = "pasture: probe: restarting without pasture"
 
 
 def options(*paths, others=()):
@@ -70,7 +70,7 @@ def test_a_server_starts_without_the_warm_up_that_breaks_its_children(serve, tmp
         r"threads of the parent that no worker has: ThreadPoolExecutor-0_0\n",
         server.log,
     )
-    assert ANEW in server.log and ANEW_PLAIN not in server.log
+    assert RESTARTED in server.log and RESTARTED_PLAIN not in server.log
     assert "warm-up: left out, since the probe of an earlier start failed: GET /pool" in server.log
     assert PASSED.search(server.log)[1] == "2"
     assert b"<b>" in fetch(server.port, "/pool")
@@ -85,7 +85,7 @@ def test_a_server_that_fails_either_way_starts_without_pasture(serve):
     server = serve(options=options("/lost", "/"), app="probed_app:app")
     cause = r"GET /lost: raises lost connection: ConnectionResetError: the connection is the par"
     assert len(re.findall(rf"probe: {cause}.* in page \(.*probed_app\.py:\d+\)\n", server.log)) == 2
-    assert server.log.index(ANEW) < server.log.index(ANEW_PLAIN)
+    assert server.log.index(RESTARTED) < server.log.index(RESTARTED_PLAIN)
     assert re.search(rf"pasture: left out, since .*{cause}.*: no seal", server.log)
     assert fetch(server.port)
     assert read_scoreboard(server.pid) is None
@@ -115,7 +115,7 @@ def test_what_goes_wrong_in_a_child_is_named(serve, wrong):
 def test_another_body_than_one_that_was_seen_once_is_a_warning(serve):
     server = serve(options=options("/poor"), app="probed_app:app")
     assert "[WARNING] pasture: probe: GET /poor: the body is text/html, 1 tag (" in server.log
-    assert ANEW not in server.log
+    assert RESTARTED not in server.log
     assert read_scoreboard(server.pid).seal.probe == "doubtful"
 
 
@@ -136,7 +136,7 @@ def test_no_pasture_at_once_and_no_probe_at_all(serve):
     unsealed = serve(
         options=options("/error", others=("--probe-failure", "unsealed")), app="probed_app:app"
     )
-    assert ANEW not in unsealed.log and ANEW_PLAIN in unsealed.log
+    assert RESTARTED not in unsealed.log and RESTARTED_PLAIN in unsealed.log
     unprobed = serve(options=options("/error", others=("--no-probe",)), app="probed_app:app")
     assert "probe" not in unprobed.log
 
@@ -147,7 +147,7 @@ def test_a_connection_that_waits_during_the_first_start_is_served_by_the_second(
     with ThreadPoolExecutor(1) as clients:
         answer = clients.submit(fetch, server.port)
         assert b"<b>" in answer.result(TIMEOUT_S)
-    assert ANEW_PLAIN in server.log
+    assert RESTARTED_PLAIN in server.log
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -291,14 +291,14 @@ def test_a_probe_that_is_ended_with_its_server_ends_all_that_it_has_started(serv
 def test_requests_are_served_where_workers_of_the_class_serve_them(serve, worker):
     server = serve("-k", worker, options=options("/", "/lost"), app="probed_app:app")
     assert "probe: GET /lost: raises lost connection: ConnectionResetError" in server.log
-    assert ANEW in server.log and fetch(server.port)
+    assert RESTARTED in server.log and fetch(server.port)
 
 
 @pytest.mark.parametrize("worker", ["uvicorn.workers.UvicornWorker", "asgi"])
 def test_what_belongs_to_the_loop_of_the_warm_up_is_found(serve, worker):
     server = serve("-k", worker, options=options("/", "/kept"), app="probed_asgi_app:app")
     assert "probe: GET /kept: raises bound to an event loop of the parent: Runt" in server.log
-    assert PASSED.search(server.log)[1] == "2" and ANEW_PLAIN not in server.log
+    assert PASSED.search(server.log)[1] == "2" and RESTARTED_PLAIN not in server.log
     assert fetch(server.port, "/kept")
 
 
@@ -326,7 +326,7 @@ def test_uvicorn_starts_without_the_warm_up_that_breaks_its_workers(tmp_path):
     with uvicorn(tmp_path, *options("/", "/kept")) as server:
         wait_for_workers(server)
         assert "pasture: probe: GET /kept: raises bound to an event loop of the pa" in server.log
-        assert ANEW in server.log and PASSED.search(server.log)[1] == "2"
+        assert RESTARTED in server.log and PASSED.search(server.log)[1] == "2"
         assert fetch(server.port, "/kept")
         assert len(server.children()) == 2
         assert server.stop() == 0
@@ -339,7 +339,7 @@ def test_uvicorn_starts_without_pasture_where_its_workers_hang(tmp_path):
             r"GET /hang: hung in sleep \(asyncio/tasks\.py:\d+\), called by page \(.*:\d+\)\n",
             server.log,
         )
-        assert ANEW_PLAIN in server.log and "pasture: left out, since the probe" in server.log
+        assert RESTARTED_PLAIN in server.log and "pasture: left out, since the probe" in server.log
         assert fetch(server.port)
         ended = re.findall(r"lifespan shutdown in (\d+)", server.log)
         started = re.findall(r"lifespan startup in (\d+)", server.log)
@@ -371,7 +371,7 @@ def test_an_application_that_can_start_only_once_is_found(tmp_path):
     with uvicorn(tmp_path, *begin, env={"PROBED_STARTS_ONCE": "1"}) as server:
         wait_for_workers(server)
         assert "probe: lifespan startup: raises RuntimeError: it was started before" in server.log
-        assert ANEW in server.log and PASSED.search(server.log)
+        assert RESTARTED in server.log and PASSED.search(server.log)
 
 
 def test_a_signal_ends_uvicorn_and_its_probe_that_hangs(tmp_path):
@@ -390,7 +390,7 @@ def test_no_socket_is_left_in_the_way_of_the_second_start(tmp_path):
     server = Running(command, tmp_path / "log", environment({"PYTHONPATH": str(PROGRAMS)}))
     try:
         server.wait_for(lambda: server.log.count("Application startup complete") == 2, "workers")
-        assert ANEW in server.log
+        assert RESTARTED in server.log
         with socket.socket(socket.AF_UNIX) as client:
             server.wait_for(lambda: client.connect_ex(str(port)) == 0, "a listening socket")
     finally:
@@ -415,7 +415,7 @@ def test_without_a_warm_up_a_client_whose_thread_no_worker_has_is_found(serve, w
     server = serve("-k", worker, options=options(), app=f"{LOST}:{app}")
     assert re.search(HUNG.format(app=app), server.log)
     assert f"probe: the seal had found: {FOUND}\n" in server.log
-    assert ANEW not in server.log and ANEW_PLAIN in server.log
+    assert RESTARTED not in server.log and RESTARTED_PLAIN in server.log
     assert re.search(rf"left out, since .*GET /: hung in .*; {FOUND}: no seal\n", server.log)
     assert int(fetch(server.port)) in server.workers()
     assert server.stop() == 0
@@ -442,7 +442,7 @@ def test_another_request_is_sent_where_one_is_named(serve):
     )
     hung = "probe: GET /elsewhere: hung in Condition.wait"
     assert server.log.count(f"[ERROR] pasture: {hung}") == 2  # without the warm-up, too
-    assert server.log.index(ANEW) < server.log.index(ANEW_PLAIN)
+    assert server.log.index(RESTARTED) < server.log.index(RESTARTED_PLAIN)
     assert fetch(server.port, "/elsewhere")
 
 
@@ -478,7 +478,7 @@ def test_uvicorn_without_a_warm_up_starts_without_what_its_workers_hang_in(tmp_p
     with uvicorn(tmp_path, *options(), app=f"{LOST}:asgi") as server:
         wait_for_workers(server)
         assert re.search(HUNG.format(app="asgi"), server.log)
-        assert ANEW_PLAIN in server.log and fetch(server.port)
+        assert RESTARTED_PLAIN in server.log and fetch(server.port)
 
 
 def test_a_slow_first_request_that_works_is_no_hang(serve):
@@ -488,5 +488,5 @@ def test_a_slow_first_request_that_works_is_no_hang(serve):
         env={"LOST_AT": "/elsewhere"},
     )
     assert "probe: its time was over in GET /busy, in " in server.log
-    assert ANEW_PLAIN not in server.log
+    assert RESTARTED_PLAIN not in server.log
     assert read_scoreboard(server.pid).seal.probe == "incomplete"

@@ -41,10 +41,10 @@ class Reading:
         if time.monotonic() - self._read_at < self.kept_s:
             return self._text
         if self._underway is None or self._underway.done():
-            self._underway = asyncio.create_task(self._anew())
+            self._underway = asyncio.create_task(self._gather())
         return await asyncio.shield(self._underway)
 
-    async def _anew(self) -> bytes:
+    async def _gather(self) -> bytes:
         self._text = await asyncio.to_thread(self.read)
         self._read_at = time.monotonic()
         return self._text

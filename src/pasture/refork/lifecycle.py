@@ -53,9 +53,9 @@ class Lifecycle:
         self._schedule, self._limits = schedule, limits or Limits()
         self._queue: deque[Action] = deque()
         self._warned_of: set[int] = set()
-        self._start_anew()
+        self._start_again()
 
-    def _start_anew(self) -> None:
+    def _start_again(self) -> None:
         self.rollout: Rollout | None = None
         self.generation = 0
         self._last_generation = 0
@@ -130,7 +130,7 @@ class Lifecycle:
             if mold.role == "mold":
                 self._dismiss(mold, now)
         self.children.outdate()
-        self._start_anew()
+        self._start_again()
 
     @property
     def is_settled(self) -> bool:

@@ -66,7 +66,7 @@ class Granian(Engine):
         """
         settings = without_exit(self.settings)
 
-        def begin_anew(left_out: LeftOut) -> None:
+        def start_again(left_out: LeftOut) -> None:
             if restart.is_possible():
                 _unlink(getattr(server, "bind_uds", None))
                 restart.again(left_out)
@@ -74,7 +74,7 @@ class Granian(Engine):
         interface = str(server.interface.value)
         sealer = Sealer(
             settings,
-            begin_anew=begin_anew,
+            start_again=start_again,
             serves=lambda: "asgi" if interface.startswith("asgi") else "web",
         )
         begin_loading(settings.policy)

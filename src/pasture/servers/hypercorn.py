@@ -65,7 +65,7 @@ class Hypercorn(Engine):
         settings = without_exit(self.settings)
         sealer = Sealer(
             settings,
-            begin_anew=restart.again,
+            start_again=restart.again,
             serves=lambda: "asgi" if isinstance(application, ASGIWrapper) else "web",
         )
         begin_loading(settings.policy)

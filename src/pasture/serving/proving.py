@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.errors import PastureError, ProbeFailed
-from pasture.log_lines import PROBE, STARTING_ANEW, THE_WARM_UP, first_of
+from pasture.log_lines import PROBE, RESTARTING, THE_WARM_UP, first_of
 from pasture.probe.expectation import Expectation, expectations
 from pasture.probe.probe import Play, ProbeReport, probe
 from pasture.reasons import Hazard
@@ -59,14 +59,14 @@ class Proving:
 
     Attributes:
         play: starts a worker in it.
-        begin_anew: starts the server again.
+        start_again: starts the server again.
         log: takes a level of `logging` and a line.
         reaped: called with the pid of the probe once it is gone.
     """
 
     settings: ServerSettings
     play: Play
-    begin_anew: Restart
+    start_again: Restart
     log: Log
     reaped: Callable[[int], object] = lambda pid: None
 
@@ -140,13 +140,13 @@ class Proving:
             raise ProbeFailed(f"a process forked after the seal fails: {difference}", hint=_HINT)
         has_warm_up = settings.serves_before_the_fork and restart.earlier is None
         whole = choice == "unsealed" or not has_warm_up
-        log(logging.ERROR, STARTING_ANEW % ("pasture" if whole else THE_WARM_UP))
+        log(logging.ERROR, RESTARTING % ("pasture" if whole else THE_WARM_UP))
         known = {
             str(one.request): (200 if one.status is None else one.status, one.seconds or 0.0)
             for one in expected
             if one.has_reference
         }
-        self.begin_anew(LeftOut("pasture" if whole else "warm-up", difference, known))
+        self.start_again(LeftOut("pasture" if whole else "warm-up", difference, known))
         log(logging.ERROR, PROBE % "this program cannot be restarted, so it starts as it is")
 
 

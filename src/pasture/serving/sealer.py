@@ -61,7 +61,7 @@ class Sealer:
         prepare: makes a context for each seal, in which the server's heap may be worked on.
         stop_agents: as of `pasture.seal`, for a server that calls `before_fork` before it forks,
             and not in a hook of the fork.
-        begin_anew: starts the server again where a probe of the sealed process fails; None for no
+        start_again: starts the server again where a probe of the sealed process fails; None for no
             probe.
         keeps_connections: whether this process uses its connections to databases between the forks;
             None is as `works`.
@@ -83,7 +83,7 @@ class Sealer:
         log: Log = write_to_log,
         prepare: Callable[[], AbstractContextManager[object]] = nullcontext,
         stop_agents: bool = False,
-        begin_anew: Restart | None = None,
+        start_again: Restart | None = None,
         works: bool = False,
         keeps_connections: bool | None = None,
         server: Callable[[], int] = os.getpid,
@@ -92,7 +92,7 @@ class Sealer:
         global _latest
         _latest = self
         self._server, self._serves = server, serves
-        self._begin_anew = begin_anew if settings.probe else None
+        self._start_again = start_again if settings.probe else None
         self.report: SealReport | None = None
         self._is_probing = False
         self._stop_agents = stop_agents
@@ -165,7 +165,7 @@ class Sealer:
         play: Play,
         reaped: Callable[[int], object],
     ) -> None:
-        if self._begin_anew is None or warm_up is None or not self._settings.policy.warms_up:
+        if self._start_again is None or warm_up is None or not self._settings.policy.warms_up:
             self._seal(warm_up, strict=self._settings.strict)
             return
         from pasture.serving import proving  # now: it is sealed in
@@ -183,9 +183,9 @@ class Sealer:
             return
         self._is_probing = True
         try:
-            step = proving.Proving(self._settings, play, self._begin_anew, self._log, reaped).prove(
-                noted, [one for one in self.report.hazards if not one.survives]
-            )
+            step = proving.Proving(
+                self._settings, play, self._start_again, self._log, reaped
+            ).prove(noted, [one for one in self.report.hazards if not one.survives])
         finally:
             self._is_probing = False
         if step is not None:

@@ -47,9 +47,9 @@ class Words:
         self._board = Scoreboard(ROWS)
         self._slots: list[Slot] = []
         self._now = 0.0
-        self._begin_anew()
+        self._start_again()
 
-    def _begin_anew(self) -> None:
+    def _start_again(self) -> None:
         self._cycle = Lifecycle(Schedule((5, 50)))
         self._workers: dict[int, Slot] = {}
         self._spawned = 0
@@ -94,7 +94,7 @@ class Words:
             self._slots.clear()
         board.count_start()
         if not random.randrange(NEW_SERVER_EACH):
-            self._begin_anew()
+            self._start_again()
         self._live()
 
     def _live(self) -> None:

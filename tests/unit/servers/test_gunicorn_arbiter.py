@@ -19,7 +19,7 @@ from pasture.serving.restart import LeftOut
 LEFT_OUT = LeftOut("warm-up", "GET /: hung", {})
 
 
-def begin_anew(
+def start_again(
     monkeypatch: pytest.MonkeyPatch, bind: str = "127.0.0.1:0", systemd: bool = False
 ) -> list[dict[str, Any]]:
     """The new starts that an arbiter with one listener asks for."""
@@ -36,12 +36,12 @@ def begin_anew(
         LISTENERS=[SimpleNamespace(fileno=lambda: 5)],
         START_CTX={"args": ["python", "/venv/gunicorn/__main__.py"], "cwd": "/srv"},
     )
-    SealingArbiter._begin_anew(arbiter, LEFT_OUT)
+    SealingArbiter._start_again(arbiter, LEFT_OUT)
     return asked
 
 
 def test_listeners_of_its_own_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    (asked,) = begin_anew(monkeypatch)
+    (asked,) = start_again(monkeypatch)
     assert (asked["kept"], asked["environ"]["GUNICORN_FD"]) == ([5], "5")
     assert asked["directory"] == "/srv"
 
@@ -49,15 +49,15 @@ def test_listeners_of_its_own_are_handed_over(monkeypatch: pytest.MonkeyPatch) -
 def test_the_program_is_started_as_it_was_and_not_as_a_file_of_gunicorns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (asked,) = begin_anew(monkeypatch)
+    (asked,) = start_again(monkeypatch)
     assert asked.get("arguments") is None
 
 
 def test_listeners_that_were_open_before_gunicorn_started_allow_no_new_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert begin_anew(monkeypatch, bind="fd://3") == []
-    assert begin_anew(monkeypatch, systemd=True) == []
+    assert start_again(monkeypatch, bind="fd://3") == []
+    assert start_again(monkeypatch, systemd=True) == []
 
 
 class Application(BaseApplication):  # type: ignore[misc]

@@ -71,7 +71,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             log=self._write_to_log,
             prepare=self._without_control_server,
             stop_agents=True,
-            begin_anew=self._begin_anew if settings.refork is None else None,
+            start_again=self._start_again if settings.refork is None else None,
             # Of a refork the first mold is sealed, which ends when its workers have been replaced.
             server=lambda: self.pid or os.getpid(),
             serves=lambda: "asgi" if asgi.is_of(self.worker_class, asgi.CLASSES) else "web",
@@ -238,7 +238,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self.unlink_and_end(complain(error))
 
-    def _begin_anew(self, left_out: LeftOut) -> None:
+    def _start_again(self, left_out: LeftOut) -> None:
         """Start gunicorn again in this process, with the listeners: no connection is lost.
 
         Returns where that cannot be. Of listeners that were open before it gunicorn closes the

@@ -56,7 +56,7 @@ class SealingSupervisor(Multiprocess):
         self._sealer = Sealer(
             without_exit(settings),
             stop_agents=True,
-            begin_anew=self._begin_anew,
+            start_again=self._start_again,
             serves=lambda: "asgi",
         )
         logs = LogSetup()
@@ -128,7 +128,7 @@ class SealingSupervisor(Multiprocess):
         self._context.settle()
         replay.asgi(config.loaded_app, loop_factory(config), lifespan=config.lifespan != "off")
 
-    def _begin_anew(self, left_out: LeftOut) -> None:
+    def _start_again(self, left_out: LeftOut) -> None:
         """Start this program again. Its socket does not listen yet: no connection is lost."""
         if not restart.is_possible():
             return

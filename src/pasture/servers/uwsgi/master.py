@@ -143,7 +143,7 @@ class Uwsgi(Engine):
         # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
         self._sealer = Sealer(
             without_exit(self.settings),
-            begin_anew=self._begin_anew if hooks.may_fork() else None,
+            start_again=self._start_again if hooks.may_fork() else None,
             serves=lambda: "web",
         )
         call_after_request(self._uwsgi)
@@ -201,7 +201,7 @@ class Uwsgi(Engine):
             self._users_hook()
         replay.serve()
 
-    def _begin_anew(self, left_out: LeftOut) -> None:
+    def _start_again(self, left_out: LeftOut) -> None:
         """Start uWSGI again in this process, as at its own reload, with its sockets."""
         restart.went_into_background()  # it may have: this is the master
         if left_out.what == "pasture":
