@@ -370,10 +370,38 @@ run(int channel, int log, char **argv)
     _exit(126);
 }
 
+static pid_t recorded;
+
+/* The program first: a call that it makes once the listener is gone fails with ENOSYS. */
+static void
+end_all(int number)
+{
+    (void)number;
+    (void)kill(getpgrp() == getpid() ? 0 : recorded, SIGKILL);
+    _exit(0);
+}
+
+/* Whoever started this process may end at any time. */
+static void
+end_with_parent(pid_t parent)
+{
+    struct sigaction action = {.sa_handler = end_all};
+    sigset_t term;
+    (void)sigemptyset(&term);
+    (void)sigaddset(&term, SIGTERM);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigprocmask(SIG_UNBLOCK, &term, NULL);
+    (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
+    if (getppid() != parent) { /* it was quicker */
+        end_all(SIGTERM);
+    }
+}
+
 /* The recorder is the parent: a kernel may let no other process read a process's memory (Yama). */
 void
 record_run(int log, char **argv)
 {
+    pid_t parent = getppid();
     int pair[2];
     pid_t child = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 ? fork() : -1;
     if (child < 0) {
@@ -384,7 +412,8 @@ record_run(int log, char **argv)
         run(pair[1], log, argv);
     }
     (void)close(pair[1]);
-    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    recorded = child;
+    end_with_parent(parent);
     (void)signal(SIGCHLD, SIG_IGN);
     record(pair[0], log);
 }
