@@ -6,6 +6,7 @@
 Modes, each module in a process of its own:
   sealed     sealed when the module is imported; a forked child runs the tests
   middle     sealed and forked between two tests, after a random share of them
+  moments    sealed, collected and forked at random moments, inside of tests and between them
   collector  every full collection out of line
 
 What fails there and not in a plain process is run again, both ways, before it counts. It
@@ -16,9 +17,11 @@ extension that has changed since are made again.
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
@@ -60,9 +63,11 @@ class Bench:
     deadline: float
 
     def words(self, kind: str, module: str) -> list[str]:
-        """For module_program.py. `kind` is "plain", "plain-middle" or a mode."""
+        """For module_program.py. `kind` is a mode, "plain", or "plain-" and a mode."""
         words = [word for name in self.resources for word in ("--resource", name)]
-        words += ["--sealed"] * (kind in ("sealed", "middle"))
+        words += ["--sealed"] * (kind in ("sealed", "middle", "moments"))
+        if kind.endswith("moments"):
+            words += ["--moments", f"{self.seed} {module}"]
         if kind.endswith("middle"):
             share = random.Random(f"{self.seed} {module}").uniform(0.1, 0.9)
             words += ["--fork-after", f"{share:.3f}"]
@@ -83,7 +88,7 @@ class Bench:
 
     def compare(self, module: str, changes: Sequence[Change]) -> Verdict | None:
         """None if there was no time to run the module."""
-        plain = self.run("plain", module)
+        plain = self.run("plain-moments" if self.mode == "moments" else "plain", module)
         if plain is None:
             return None
         first = Pair(plain, plain)
@@ -97,8 +102,9 @@ class Bench:
         return judge(first, second, expected)
 
     def second_pair(self, module: str) -> Pair | None:
-        """A module that is forked in its middle is held against one that was, too."""
-        plain = self.run("plain-middle" if self.mode == "middle" else "plain", module, "-again")
+        """A module that is disturbed in its middle is held against one that was, too."""
+        disturbs = self.mode in ("middle", "moments")
+        plain = self.run(f"plain-{self.mode}" if disturbs else "plain", module, "-again")
         under_test = self.run(self.mode, module, "-again")
         return Pair(plain, under_test) if plain and under_test else None
 
@@ -147,6 +153,13 @@ def summary(rows: Sequence[tuple[str, str, int, Counts]]) -> Table:
     return table
 
 
+def moments_in(verdicts: Iterable[Verdict]) -> str:
+    """How often tests were disturbed in runs under pasture; empty if they were not."""
+    runs = (verdict.first.under_test for verdict in verdicts)
+    counts = sum((Counter(json.loads(r.events.get("moments", "{}"))) for r in runs), Counter[str]())
+    return ", ".join(f"{counts[what]:,} of kind {what}" for what in sorted(counts))
+
+
 @click.command(help=__doc__)
 @click.argument("minors", nargs=-1, required=True, metavar="3.X...")
 @click.option("--mode", "modes", multiple=True, type=click.Choice(MODES), help="All by default.")
@@ -188,6 +201,8 @@ def main(
             rows.append((target.name, mode, not_run, total(map(counts_of, found))))
             verdicts += found
     console.print(summary(rows))
+    if moments := moments_in(verdicts):
+        console.print(f"Random moments: {moments}", highlight=False)
     sys.exit(any(verdict.new for verdict in verdicts))
 
 

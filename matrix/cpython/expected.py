@@ -17,7 +17,7 @@ from outcomes import Difference
 
 FILE = Path(__file__).with_name("expected.toml")
 
-MODES = ("sealed", "middle", "collector")
+MODES = ("sealed", "middle", "moments", "collector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Change:
     name: str
     reason: str
     tests: Mapping[str, Sequence[str]]
-    modes: Sequence[str] = ("sealed", "middle")
+    modes: Sequence[str] = ("sealed", "middle", "moments")
     message: str = ""
 
     def explains(self, difference: Difference, minor: str, mode: str) -> bool:

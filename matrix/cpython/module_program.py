@@ -1,13 +1,14 @@
 """Runs one module of CPython's tests in a forked child.
 
     python module_program.py RESULTS MODULE SECONDS [--site DIR] [--seal HOW] [--warm]
-        [--fork-after SHARE] [--collector HOW] [--resource NAME]...
+        [--fork-after SHARE] [--moments SEED] [--collector HOW] [--resource NAME]...
 
 The parent imports the module and all it needs, with --warm also runs its tests once, so
 that the bytecode is specialized and caches are filled; then it seals (if asked to) and forks,
 and the child runs the tests. With --fork-after the parent runs this share of the tests, and
 seals and forks between two of them: fixtures, generators and frames are alive then, and the
-child goes on with the rest.
+child goes on with the rest. With --moments the parent runs them all, and seals, collects and
+forks at random moments (moments.py).
 
 The child writes RESULTS (recorder.py). It ends the way a child of pasture ends; the parent,
 too, ends normally and so finalizes a sealed heap.
@@ -134,6 +135,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sealed", action="store_true", help="seal before the fork")
     parser.add_argument("--warm", action="store_true", help="run the tests in the parent, too")
     parser.add_argument("--fork-after", type=float, metavar="SHARE", help="of the tests: 0 to 1")
+    parser.add_argument("--moments", metavar="SEED", help="seal, collect and fork at random ones")
     collectors = ("builtin", "replaced", "installed")
     parser.add_argument("--collector", choices=collectors, default="builtin")
     parser.add_argument("--resource", action="append", help="of regrtest's")
@@ -146,6 +148,8 @@ def main() -> None:
     from recorder import Recorder
 
     arguments = parse_arguments()
+    if arguments.moments:
+        from moments import Moments
     # In place of the directory of this file, whose names are not for the tests to import.
     sys.path[0:1] = [arguments.site] if arguments.site else []
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -159,6 +163,14 @@ def main() -> None:
     if arguments.warm:
         load_suite(module).run(Recorder(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)))
     use_collector(arguments.collector)
+    if arguments.moments:
+        moments = Moments(recorder, arguments.moments, is_sealing=arguments.sealed)
+        recorder.between_tests = moments.between_tests
+        suite = load_suite(module)
+        moments.begin()
+        run_to_the_end(suite, recorder, arguments.seconds)
+        moments.end()
+        return
     if arguments.fork_after is not None:
         suite = load_suite(module)
         first = max(1, int(suite.countTestCases() * arguments.fork_after))

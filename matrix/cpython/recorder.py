@@ -2,7 +2,7 @@
 
 A line is a JSON object: "test" (its unittest id), "outcome" and "detail". A line whose
 "test" is empty is about the process: "skipped" (the module cannot be imported here, or does
-not want to be), "sealed", "not sealed", "finished". Lines go past all buffers of the process
+not want to be), "sealed", "not sealed", "moments", "finished". Lines go past all buffers of the process
 under test, so that a crash leaves behind what it hit.
 """
 
@@ -25,6 +25,11 @@ class Recorder(unittest.TestResult):
         super().__init__()
         self._results = results
         self.between_tests: Callable[[], bool] | None = None
+        self._test = ""
+
+    def fail(self, detail: str) -> None:
+        """Have the test that runs, or that was the last one, fail."""
+        self._write_line(self._test, "failed", detail)
 
     def note(self, event: str, detail: str = "") -> None:
         """Write down something of the process, not of one of its tests."""
@@ -43,6 +48,7 @@ class Recorder(unittest.TestResult):
 
     def startTest(self, test: Any) -> None:  # noqa: N802
         super().startTest(test)
+        self._test = type(test).id(test)
         self._write(test, "started")
 
     def stopTest(self, test: Any) -> None:  # noqa: N802

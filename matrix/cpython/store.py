@@ -34,7 +34,7 @@ class Order:
 
     Attributes:
         interpreter: as in "3.14".
-        kind: "plain", a mode, or one of these with "-again".
+        kind: a mode, "plain", or "plain-" and a mode; each with "-again" for a second run.
         words: for module_program.py.
         limit_s: time limit. A run that was ended earlier than that does not serve.
     """
@@ -84,7 +84,7 @@ class Store:
 
     def forget(self, modules: Mapping[str, Iterable[str]], modes: Iterable[str]) -> None:
         """Drop the runs of these modes, and plain ones. `modules`: by interpreter."""
-        kinds = ["plain", "plain-again", "plain-middle-again"]
+        kinds = ["plain", "plain-again", "plain-middle-again", "plain-moments", "plain-moments-again"]
         kinds += [kind for mode in modes for kind in (mode, f"{mode}-again")]
         for interpreter, names in modules.items():
             for kind, name in product(kinds, names):

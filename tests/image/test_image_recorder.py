@@ -1,4 +1,4 @@
-"""The recorder of a build ends with whoever started it, and nothing under it goes on."""
+"""The recorder of a build ends with the process that started it, and ends what it records."""
 
 from __future__ import annotations
 

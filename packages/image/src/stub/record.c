@@ -381,7 +381,7 @@ end_all(int number)
     _exit(0);
 }
 
-/* Whoever started this process may end at any time. */
+/* The process that started this one may end at any time. */
 static void
 end_with_parent(pid_t parent)
 {
