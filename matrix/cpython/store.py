@@ -84,7 +84,13 @@ class Store:
 
     def forget(self, modules: Mapping[str, Iterable[str]], modes: Iterable[str]) -> None:
         """Drop the runs of these modes, and plain ones. `modules`: by interpreter."""
-        kinds = ["plain", "plain-again", "plain-middle-again", "plain-moments", "plain-moments-again"]
+        kinds = [
+            "plain",
+            "plain-again",
+            "plain-middle-again",
+            "plain-moments",
+            "plain-moments-again",
+        ]
         kinds += [kind for mode in modes for kind in (mode, f"{mode}-again")]
         for interpreter, names in modules.items():
             for kind, name in product(kinds, names):
