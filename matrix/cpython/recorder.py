@@ -2,8 +2,8 @@
 
 A line is a JSON object: "test" (its unittest id), "outcome" and "detail". A line whose
 "test" is empty is about the process: "skipped" (the module cannot be imported here, or does
-not want to be), "sealed", "not sealed", "moments", "finished". Lines go past all buffers of the process
-under test, so that a crash leaves behind what it hit.
+not want to be), "sealed", "not sealed", "moments", "finished". Lines go past all buffers of the
+process under test, so that a crash leaves behind what it hit.
 """
 
 from __future__ import annotations
