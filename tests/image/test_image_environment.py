@@ -137,6 +137,25 @@ ASKS = {
     "part": ("[k for k in E if 'PROXY' in k or k.find('URL') > 0]", [], ["PROXY", "URL"]),
     "piece": ("[k for k in E if k.split('_')[0] == 'APP']", ["APP"], []),
     "sorted": ("[k for k in sorted(E) if k.startswith('APP_')]", ["APP_"], []),
+    "copied": (
+        "[(d.get('MORE'), d[k]) for d in [dict(E)] for k in d if k.startswith('APP_')]",
+        *(["APP_", "MORE"], []),
+    ),
+    "copied by a walk": (
+        "[('one' in d) for d in [{k.lower(): E[k] for k in E}] for k in d if k == 'app_x']",
+        *(["app_x", "one"], []),
+    ),
+    "one of two that are not used": (
+        "[k for k in E if k.startswith(('ZQ', 'B')) and k == 'A']",
+        *(["A", "B", "ZQ"], []),
+    ),
+    "long enough": ("[k for k in E if len(k) > 5 and k[-5:] == 'PROXY']", [], ["PROXY"]),
+    "of several": (
+        "[k for k in E if len(k) > 5 and k[-6] == '_' and k[-5:] == 'proxy']",
+        [],
+        ["proxy"],
+    ),
+    "of several, used": ("[E[k] for k in E if '_' in k and not k.startswith('A')]", ["A"], ["_"]),
 }
 """What says which variables matter: how they begin, and what they contain."""
 BLIND = {
@@ -153,6 +172,15 @@ BLIND = {
     "replaced": "[k for k in E if k.replace('_', '-').startswith('APP-')]",
     "text": "[k for k in E if f'{k}'.startswith('APP-')]",
     "first": "next(iter(E))",
+    "of a length": "[k for k in E if len(k) == 7 and k.startswith('APP_')]",
+    "copied twice": "[d.get('A') for d in [{**dict(E)}] for k in d if k == 'B']",
+    "copied and united": "[k for d in [dict(E) | {}] for k in d if k == 'B']",
+    "copied and counted": "[k for d in [dict(E)] for k in d if len(d) > 5 and k == 'B']",
+    "keys of a copy": "[k for d in [dict(E)] for k in d if k == 'B' or 'A' in d.keys()]",
+    "hashed": "[d for d in [{}] for k in E if (d.update({k: 1}), k in {'X'}, k == 'B')[2]]",
+    "hashed in a copy": "[k for d in [dict(E)] for k in d if k == 'B' or k in {'A'}]",
+    "kept copy": "globals().update(d=dict(E), f=[k for k in E if k == 'B'])",
+    "not empty": "[k for k in E if k and re.match('APP_', k)]",
 }
 LOADER = """
 import json, os, posix, re, sys

@@ -2,7 +2,8 @@
 
 Each of the two processes writes the values that are reached from modules down, by their path, and a
 third, forked from the first, compares: none of that comes into an image. Both were forked from one
-process, so addresses and hashes are alike but for what follows from other values.
+process, so addresses and hashes are alike but for what follows from other values. A number that
+differs is none where each process has memory at its own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from typing import Any
 from pasture_image.inside.names import UNKNOWN, Name
 
 _LEAVES = (str, bytes, int, float, complex, bool)
-_ADDRESS = re.compile("0x[0-9a-f]{6,}")
+_ADDRESS = re.compile("0x[0-9a-f]{6,}|[0-9]{8,}")
 _MAX_CHARACTERS = 300
 _NOT_OF_MODULES = frozenset(
     ("__builtins__", "__cached__", "__weakref__", "__dict__", "__mro__", "__annotations_cache__")
@@ -56,23 +57,34 @@ _OPAQUE = (
 )
 
 
-def write(file: int) -> None:
-    """Write this process's values, with its number and its folder."""
-    data = marshal.dumps((os.getpid(), os.getcwd(), values()))  # noqa: PTH109
+def write(file: int, marks: Iterable[str]) -> bool:
+    """Write this process's values, with its number and its folder.
+
+    Returns:
+        Whether a mark is in one of them, in any case.
+    """
+    found = values()
+    data = marshal.dumps((os.getpid(), os.getcwd(), _mapped(), found))  # noqa: PTH109
     with os.fdopen(file, "wb", closefd=False) as stream:
         stream.write(data)
+    texts = (f"{value}".lower() for value in found.values() if type(value) in (str, bytes))
+    return any(mark in text for text in texts for mark in marks)
 
 
 def compare(file: int) -> list[tuple[str, str]]:
     """What differs from what another process has written: code of the note, and whose it is."""
     with os.fdopen(os.dup(file), "rb") as stream:
         stream.seek(0)
-        pid, folder, others = marshal.loads(stream.read())
+        pid, folder, there, others = marshal.loads(stream.read())
+    here = _mapped()
     found: dict[tuple[str, str], None] = {}
     for path, value in values().items():
         other = others.get(path, value)
-        if repr(other) != repr(value) and not (
-            path.startswith(_RENEWED) or path.endswith("._native_id")
+        if not (
+            repr(other) == repr(value)
+            or _without_addresses(other, there) == _without_addresses(value, here)
+            or path.startswith(_RENEWED)
+            or path.endswith("._native_id")
         ):
             found[_code(value, other, pid, folder), _owner(path)] = None
     said = {owner for code, owner in found if code != "differs"}
@@ -98,7 +110,6 @@ def _owner(path: str) -> str:
 def values() -> dict[str, Any]:
     """Texts and numbers by the path on which each is reached first."""
     gc.disable()
-    starts, ends = _mapped()
     found: dict[str, Any] = {}
     hidden: tuple[object, ...] = (
         *(os.environ, os.environb, sys.modules, sys.argv, found),
@@ -114,19 +125,19 @@ def values() -> dict[str, Any]:
     while todo:
         one, path = todo.popleft()
         if issubclass(type(one), (dict, set, frozenset)):
-            found[f"{path}{{}}"] = _keys(one, starts, ends)
+            found[f"{path}{{}}"] = _keys(one)
         for label, child in _children(one):
             child = _usual(child)
             kind = type(child)
             if kind in _LEAVES or child is None:
-                found[path + label] = _plain(child, starts, ends)
+                found[path + label] = _short(child)
             elif id(child) not in seen and not issubclass(kind, _OPAQUE):
                 seen.add(id(child))
                 held.append(child)
                 todo.append((child, path + label))
                 text = _text(child, kind)
                 if text is not None:
-                    found[path + label] = _ADDRESS.sub("0x", text)
+                    found[path + label] = text
     return found
 
 
@@ -135,10 +146,10 @@ def _usual(one: Any) -> Any:
     return str.__str__(one) if type(one) is Name else one
 
 
-def _keys(one: Any, starts: list[int], ends: list[int]) -> str:
+def _keys(one: Any) -> tuple[Any, ...]:
     plain = next(kind for kind in (dict, set, frozenset) if issubclass(type(one), kind))
     leaves = (key for key in map(_usual, list(plain.__iter__(one))) if type(key) in _LEAVES)
-    return f"{sorted(repr(_plain(key, starts, ends)) for key in leaves if key not in UNKNOWN)}"
+    return tuple(sorted((_short(key) for key in leaves if key not in UNKNOWN), key=repr))
 
 
 def _text(one: Any, kind: type) -> str | None:
@@ -153,16 +164,32 @@ def _text(one: Any, kind: type) -> str | None:
     return None
 
 
-def _plain(value: Any, starts: list[int], ends: list[int]) -> Any:
+def _short(value: Any) -> Any:
+    return value[:_MAX_CHARACTERS] if type(value) is str else value
+
+
+_Ranges = tuple[list[int], list[int]]
+
+
+def _without_addresses(value: Any, mapped: _Ranges) -> Any:
     if type(value) is str:
-        return _ADDRESS.sub("0x", value[:_MAX_CHARACTERS])
-    if type(value) is int and value > 1 << 24:
-        at = bisect(starts, value) - 1
-        return "address" if at >= 0 and value < ends[at] else str(value)
-    return value
+        return _ADDRESS.sub(lambda found: _plain(found[0], _number(found[0]), mapped), value)
+    if type(value) is tuple:
+        return sorted(repr(_without_addresses(one, mapped)) for one in value)
+    return _plain(repr(value), value, mapped) if type(value) is int else repr(value)
 
 
-def _mapped() -> tuple[list[int], list[int]]:
+def _number(text: str) -> int:
+    return int(text, 16 if "x" in text else 10)
+
+
+def _plain(text: str, number: int, mapped: _Ranges) -> str:
+    starts, ends = mapped
+    at = bisect(starts, number) - 1
+    return "0x" if at >= 0 and number < ends[at] else text
+
+
+def _mapped() -> _Ranges:
     lines = Path("/proc/self/maps").read_text().splitlines()
     pairs = [[int(number, 16) for number in line.split()[0].split("-")] for line in lines]
     return [start for start, _ in pairs], [end for _, end in pairs]

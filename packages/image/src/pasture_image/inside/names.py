@@ -4,7 +4,9 @@ A module that goes through all variables mostly looks for some: `name.startswith
 `Names` is open names come as strings that note such questions, and there are variables that no
 module has heard of. A module has said which variables matter to it if each name was asked, and none
 went on that was not looked for. Where a name is hashed, say, or matched by a regular expression, or
-where an unheard-of one is left at the end, all variables may matter.
+where an unheard-of one is left at the end, all variables may matter. Two things are no answer yet:
+that a name is long enough to be asked more, and that it passes one question of several
+(`name[-6] == "_" and name[-5:] == "proxy"`), which an unheard-of one has passed without effect.
 """
 
 from __future__ import annotations
@@ -12,17 +14,23 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, cast
 
 from pasture.observing import asker_besides
 from pasture_image.inside import variables
 from pasture_image.inside.reread import is_read_again
 
 _MARK = "zqmark"
-UNKNOWN = ("ZQ", "ZQX7_UNKNOWN", "zq_unknown", "ZQX7__UNKNOWN_NAME_OF_A_VARIABLE")
+_UNKNOWN = "ZQX7_UNKNOWN_NAME_OF__A_VARIABLE_WHICH_NO_MODULE_LOOKS_FOR"
+UNKNOWN = ("zq_unknown", *(_UNKNOWN[:length] for length in range(1, len(_UNKNOWN) + 1)))
+"""Of all lengths, and with `_` at many places."""
+MARKS = (_MARK, _UNKNOWN[:4].lower())
+"""What no text of a module contains, in lower case, unless it has kept one of these."""
+_Question = tuple[CodeType, int, str, bool]
+"""Where it was asked, the text, and whether that is how a name begins."""
 
 
 @dataclass(slots=True)
@@ -33,19 +41,73 @@ class Walk:
         begins: how names begin that it looks for, in any case.
         contains: what they contain.
         is_blind: whether all may matter.
+        questions: all that were asked.
+        lengths: of names that were asked for more than their length, and of those that were not.
+        hashed: names that were, since it has met the last one.
+        copies: of the environment that it has made.
     """
 
     begins: set[str] = field(default_factory=set)
     contains: set[str] = field(default_factory=set)
     is_blind: bool = False
+    questions: set[_Question] = field(default_factory=set)
+    lengths: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
+    hashed: list[Name] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+
+    def place(self) -> None:
+        """A name that was hashed has become the last key of a copy, or who knows what.
+
+        It is hashed once for that.
+        """
+        for name in self.hashed:
+            if self.is_blind or (self.copies and _last(self.copies[-1]) is name):
+                continue
+            made = [
+                one for one in gc.get_referrers(name) if type(one) is dict and _last(one) is name
+            ]
+            self.copies += map(_watched, made)
+            self.is_blind |= not made
+        self.is_blind |= len({*map(id, self.hashed)}) < len(self.hashed)
+        self.hashed.clear()
+
+    def settle(self, origins: list[_Origin]) -> None:
+        """Nothing more is asked.
+
+        Args:
+            origins: of names that it has met.
+        """
+        harmless: set[_Question] = set()
+        for origin in origins:
+            if origin.is_asked or origin.is_measured:
+                self.lengths[not origin.is_asked].add(len(origin.text))
+            else:
+                self.is_blind = True
+            if origin.text in UNKNOWN and not origin.is_used and not origin.answer:
+                harmless |= origin.passed
+        asked, measured = self.lengths
+        if measured:
+            self.is_blind |= not (
+                asked and (max(measured) < min(asked) or max(asked) < min(measured))
+            )
+        for question in self.questions - harmless:
+            (self.begins if question[3] else self.contains).add(question[2])
 
 
 class _Origin:
-    """A name of a variable that a walk has met."""
+    """A name of a variable that a walk has met.
 
-    def __init__(self, walk: Walk) -> None:
-        self.walk = walk
-        self.is_asked = self.is_found = False
+    Attributes:
+        is_measured: whether it was asked how long it is.
+        is_found: whether a question had the answer yes; `passed`: those.
+        answer: the last one.
+        is_used: whether more became of it: its value was read, or it is kept.
+    """
+
+    def __init__(self, walk: Walk, text: str) -> None:
+        self.walk, self.text = walk, text
+        self.is_asked = self.is_measured = self.is_found = self.is_used = self.answer = False
+        self.passed: set[_Question] = set()
 
 
 class Name(str):
@@ -61,20 +123,26 @@ class Name(str):
         return made
 
     def _asked(self, texts: Any, answer: bool, is_begin: bool) -> bool:
-        origin = self._origin
-        origin.is_asked = True
+        origin, frame = self._origin, sys._getframe(2)
+        origin.is_asked, origin.answer = True, answer
         origin.is_found |= answer
-        kind = origin.walk.begins if is_begin and self._is_begin else origin.walk.contains
-        kind.update(str(text) for text in (texts if isinstance(texts, tuple) else (texts,)))
+        for text in texts if isinstance(texts, tuple) else (texts,):
+            question = frame.f_code, frame.f_lasti, str(text), is_begin and self._is_begin
+            origin.walk.questions.add(question)
+            if answer and text is texts:  # which of a tuple is not known
+                origin.passed.add(question)
         return answer
 
     def _blind(self) -> None:
+        self._origin.is_used = True
         self._origin.walk.is_blind |= not self._origin.is_found
 
     def encode(self, *args: Any, **options: Any) -> bytes:
         """`os.environ[name]` does that."""
         key = str.encode(self, *args, **options)
         if sys._getframe(1).f_globals.get("__name__") == "os":
+            self._origin.is_used = True
+            self._origin.walk.place()
             return _Key(key)
         self._blind()
         return key
@@ -103,10 +171,19 @@ class Name(str):
         return answer
 
     def __ne__(self, other: object) -> bool:
-        return not self == other
+        answer = str.__eq__(self, other)
+        if isinstance(other, str) and not isinstance(other, Name):
+            return not self._asked(other, answer is True, True)
+        return not answer
+
+    def __len__(self) -> int:
+        self._origin.is_measured = True
+        return str.__len__(self)
 
     def __hash__(self) -> int:
-        self._blind()
+        self._origin.is_used = True
+        if not (self._origin.is_found or _is_looking):
+            self._origin.walk.hashed.append(self)
         return str.__hash__(self)
 
     def __getitem__(self, index: Any) -> str:
@@ -163,6 +240,71 @@ for _method in (
     setattr(Name, _method, _is_seen_blindly(_method))
 
 
+class Copy(dict[Name, Any]):
+    """A copy of the environment, with names that record themselves: what is looked up in it."""
+
+    __slots__ = ()
+
+    @property
+    def _walk(self) -> Walk:
+        return next(dict.__iter__(self))._origin.walk
+
+    def __iter__(self) -> Iterator[Name]:  # or a copy of it takes names over unseen
+        return dict.__iter__(self)
+
+
+def _looks(method: str) -> Callable[..., Any]:
+    plain = getattr(dict, method)
+
+    def look(self: Copy, key: Any, *default: Any) -> Any:
+        global _is_looking
+        if isinstance(key, str) and type(key) is not Name and dict.__len__(self):
+            frame = sys._getframe(1)
+            self._walk.questions.add((frame.f_code, frame.f_lasti, str(key), True))
+        _is_looking = True
+        try:
+            return plain(self, key, *default)
+        finally:
+            _is_looking = False
+
+    return look
+
+
+def _sees_all(method: str) -> Callable[..., Any]:
+    plain = getattr(dict, method)
+
+    def see(self: Copy, *args: Any) -> Any:
+        if dict.__len__(self):
+            self._walk.is_blind = True
+        return plain(self, *args)
+
+    return see
+
+
+for _method in ("__getitem__", "get", "__contains__", "pop", "setdefault", "__delitem__"):
+    setattr(Copy, _method, _looks(_method))
+for _method in (
+    *("__len__", "__eq__", "__ne__", "__or__", "__ror__", "__reversed__", "popitem"),
+    *("copy", "keys", "values", "items"),
+):
+    setattr(Copy, _method, _sees_all(_method))
+_is_looking = False
+
+
+def _last(one: dict[Any, Any]) -> Any:
+    return next(dict.__reversed__(one), None)
+
+
+def _watched(made: dict[Any, Any]) -> Copy:
+    """A dictionary that goes on as a `Copy`. Of a process that is thrown away."""
+    import ctypes  # not in the image
+
+    kind = id(made) + object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
+    ctypes.PyDLL(None).Py_IncRef(ctypes.py_object(Copy))
+    ctypes.c_void_p.from_address(kind).value = id(Copy)
+    return cast(Copy, made)
+
+
 class _Key(bytes):
     """A name that came from a walk, as the dictionary below `os.environ` has it."""
 
@@ -201,14 +343,17 @@ class Names:
     def __exit__(self, *_: object) -> None:
         os.environ.decodekey, os.environ.decodevalue = self._plain
         self._settle()
-        for origin in self._origins:
-            origin.walk.is_blind |= not origin.is_asked
+        for walk in self.walks.values():
+            walk.place()
+            walk.copies.clear()
         gc.collect()
         for left in gc.get_objects():
-            if type(left) is Name and not left._origin.is_found:
-                left._origin.walk.is_blind = True
+            if type(left) is Name:
+                left._blind()
             elif type(left) is _Value:
                 left.walk.is_blind = True
+        for walk in self.walks.values():
+            walk.settle([origin for origin in self._origins if origin.walk is walk])
 
     def _settle(self, by: FrameType | None = None) -> None:
         """`list(os.environ)` asks how long it will be, too; who asks for that alone is blind."""
@@ -221,9 +366,12 @@ class Names:
         return self.walks.setdefault(asker_besides((*variables.ON_THE_WAY, __name__)), Walk())
 
     def _key(self, raw: bytes) -> str:
-        origin = _Origin(self._walk())
+        text: str = self._plain[0](raw)  # type: ignore[arg-type]
+        walk = self._walk()
+        walk.place()
+        origin = _Origin(walk, text)
         self._origins.append(origin)
-        return Name._made(self._plain[0](raw), origin, True)  # type: ignore[arg-type]
+        return Name._made(text, origin, True)
 
     def _value(self, raw: bytes) -> str:
         text: str = self._plain[1](raw)  # type: ignore[arg-type]

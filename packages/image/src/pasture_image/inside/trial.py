@@ -107,7 +107,7 @@ def _reported(load: Callable[[], object], file: int) -> bytes:
 
 def _report(load: Callable[[], object], file: int) -> bytes:
     from pasture_image.inside import kept
-    from pasture_image.inside.names import Names
+    from pasture_image.inside.names import MARKS, Names
 
     _differ()
     before = process_state.read()
@@ -117,11 +117,11 @@ def _report(load: Callable[[], object], file: int) -> bytes:
         after = process_state.read()
         generator = random.getstate()
         set_in_c = {n: v for n, v in _in_c().items() if held.get(n) != v and os.environ.get(n) != v}
-        kept.write(file)
+        are_kept = kept.write(file, MARKS)
     walks = {
         module: (sorted(walk.begins), sorted(walk.contains))
         for module, walk in names.walks.items()
-        if not walk.is_blind and "" not in walk.begins | walk.contains
+        if not are_kept and not walk.is_blind and "" not in walk.begins | walk.contains
     }
     found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c)
     return json.dumps({name: getattr(found, name) for name in Outcome.__slots__}).encode()
