@@ -70,6 +70,13 @@ def test_what_the_load_has_written_does_not_count(here: Path) -> None:
     assert seen.rewritten == {f"{here}/file"}
 
 
+def test_a_folder_that_the_load_makes_and_removes_does_not_count(here: Path) -> None:
+    calls = ("write", here / "log"), ("list", here / "log"), ("list", here / "folder")
+    assert of(record(*calls)).listed == {f"{here}/folder": 0}
+    (here / "log").mkdir()
+    assert of(record(*calls)).listed.keys() == {f"{here}/folder", f"{here}/log"}
+
+
 def test_the_builders_own_and_listings_for_imports_do_not_count(here: Path) -> None:
     listing = ("list", here)
     data = record(

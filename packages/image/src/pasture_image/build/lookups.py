@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from pasture.proc import OF_THE_KERNEL
 from pasture_image.inside.recording import COUNTED, LISTED, LISTS, MARK, OWN, STARTED
-from pasture_image.inside.times import FileTimes, times_of
+from pasture_image.inside.times import MISSING, FileTimes, times_of
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _NOT_THERE = (ENOENT, ENOTDIR)
@@ -223,6 +223,9 @@ def _settle(all_found: Found, absent: set[str]) -> None:
     for path in (all_found.written & all_found.files.keys()) - modules:
         all_found.rewritten.add(path)
         del all_found.files[path]
+    for path in all_found.written & all_found.listed.keys():
+        if times_of(path) == MISSING:  # made, and removed
+            del all_found.listed[path]
     for path, times in all_found.files.items():
         if tuple(times_of(path)) != times[1:]:
             all_found.changed.add(path)
