@@ -9,7 +9,15 @@ from pasture.proc.maps import Mapping
 from pasture_image.build.beside import Name
 from pasture_image.build.build_id import BuildId
 from pasture_image.build.frozen import FACTS
-from pasture_image.build.manifest import LAYOUT, Folder, MadeOf, Needs, OpenFile, write_manifest
+from pasture_image.build.manifest import (
+    LAYOUT,
+    Folder,
+    MadeOf,
+    Needs,
+    OpenFile,
+    Sum,
+    write_manifest,
+)
 from pasture_image.build.regions import (
     ANONYMOUS,
     MAP_ANONYMOUS,
@@ -42,7 +50,7 @@ def manifest(random: Random) -> bytes:
 
 
 def _made_of(random: Random) -> MadeOf:
-    known = random.choice((BuildId(0x2A8, bytes(20)), 7))
+    known = random.choice((BuildId(0x2A8, bytes(20)), Sum(7), Sum(7, 8, 9)))
     return MadeOf(
         ((1, 4096),) * random.randrange(12),
         {"/bin/sh": known},

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x3854464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x3954464D475A5350)
 #define MANIFEST_KERNELS 6
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
@@ -26,6 +26,7 @@ typedef struct {
     uint64_t path;
     uint64_t id_at, id_offset, id_bytes; /* where it is here, where in the file, its length */
     uint64_t sum;                        /* as content_sum */
+    uint64_t inode, changed_ns; /* st_ctim: with both the same it has the sum; 0 if not known */
 } manifest_source;
 
 typedef struct {

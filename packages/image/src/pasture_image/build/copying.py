@@ -21,6 +21,7 @@ from pasture_image.build.manifest import (
     MadeOf,
     Needs,
     OpenFile,
+    Sum,
     is_appended,
     write_manifest,
 )
@@ -171,8 +172,8 @@ def _can_be_opened_again(path: str, flags: int) -> bool:
 
 def _shown(kept: MadeOf) -> dict[str, str]:
     return {
-        path: f"checksum {known:016x}" if isinstance(known, int) else f"build-id {known.data.hex()}"
-        for path, known in kept.libraries.items()
+        path: f"checksum {by.sum:016x}" if isinstance(by, Sum) else f"build-id {by.data.hex()}"
+        for path, by in kept.libraries.items()
     }
 
 

@@ -11,13 +11,14 @@ import mmap
 import os
 import posix
 import sys
+import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from pasture_image.build import host, processors, search
 from pasture_image.build.build_id import BuildId, build_id
 from pasture_image.build.lookups import Found
-from pasture_image.build.manifest import Folder, MadeOf, content_sum
+from pasture_image.build.manifest import Folder, MadeOf, Sum, content_sum
 from pasture_image.build.process import stub_of
 from pasture_image.inside.order import Order
 from pasture_image.inside.recording import Sought
@@ -26,6 +27,8 @@ from pasture_image.inside.times import MISSING, file_times, times_of
 _HERE = "."
 _MAX = (1 << 64) - 1
 _PAGE_BYTES = 4096
+_TICK_NS = 2_000_000_000
+"""No file system has longer ones."""
 _START_FILES = ("*.pth", "*.start") if sys.version_info >= (3, 15) else ("*.pth",)
 """In the place of names: what the interpreter reads in folders of its search path at its start."""
 
@@ -145,10 +148,20 @@ def _first_page(path: str) -> bytes | None:
         return None
 
 
-def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, BuildId | int]:
+def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, BuildId | Sum]:
     ids = {path: _id_of(path) for path in mapped}
-    sums = host.sums(stub, [path for path, found in ids.items() if found is None])
-    return {path: found if found is not None else sums[path] for path, found in ids.items()}
+    changed = {path: _last_change(path) for path, found in ids.items() if found is None}
+    sums = host.sums(stub, changed)
+    return {path: found if found is not None else Sum(sums[path], *changed[path])
+            for path, found in ids.items()}  # fmt: skip
+
+
+def _last_change(path: str) -> tuple[int, int]:
+    """Its inode, and when it was changed; both 0 if that was just now: clocks have ticks."""
+    status = os.stat(path)  # noqa: PTH116
+    if time.time_ns() - status.st_ctime_ns < _TICK_NS:
+        return 0, 0
+    return status.st_ino, status.st_ctime_ns
 
 
 def _id_of(path: str) -> BuildId | None:

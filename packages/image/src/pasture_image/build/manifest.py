@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from pasture_image.build.beside import Name
 from pasture_image.build.build_id import BuildId
@@ -20,15 +21,18 @@ from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 from pasture_image.inside.times import FileTimes
 
-MAGIC = 0x3854464D475A5350
-"""`PSZGMFT8`: the last digit is the version of the layout."""
+MAGIC = 0x3954464D475A5350
+"""`PSZGMFT9`: the last digit is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
 HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 3 + 4 + 10
 _CHECKSUM_AT = 16
 _IMAGE, _BUILD_ID, _SUM = range(3)
-_SOURCE = ("kind", "bytes", "path", "id_at", "id_offset", "id_bytes", "sum")
+_SOURCE = (
+    *("kind", "bytes", "path", "id_at", "id_offset", "id_bytes"),
+    *("sum", "inode", "changed_ns"),
+)
 
 
 def is_appended(flags: int) -> bool:
@@ -111,6 +115,21 @@ class Folder:
     listed: int | None = None
 
 
+class Sum(NamedTuple):
+    """A checksum of a file.
+
+    Attributes:
+        inode: of the file, when the sum was made.
+        changed_ns: time of the last change of anything in it, by the kernel (`st_ctime_ns`). With
+            both as they were the sum need not be made again; 0 where another change could have
+            had the same time.
+    """
+
+    sum: int
+    inode: int = 0
+    changed_ns: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class MadeOf:
     """What an image was made of, as it is compared at each start (`made_of`).
@@ -124,7 +143,7 @@ class MadeOf:
     """
 
     facts: tuple[tuple[int, int], ...] = ()
-    libraries: Mapping[str, BuildId | int] = field(default_factory=dict)
+    libraries: Mapping[str, BuildId | Sum] = field(default_factory=dict)
     files: tuple[FileTimes, ...] = ()
     folders: tuple[Folder, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
@@ -248,13 +267,13 @@ def _sources(sources: Sequence[str], image_bytes: int, made_of: MadeOf, tables: 
         else:
             row = {"bytes": Path(source).stat().st_size, "path": tables.text(source)}
             row |= _known_by(made_of.libraries[source], tables)
-        rows += struct.pack("<7Q", *(row.get(name, 0) for name in _SOURCE))
+        rows += struct.pack("<9Q", *(row.get(name, 0) for name in _SOURCE))
     return bytes(rows)
 
 
-def _known_by(known: BuildId | int, tables: _Tables) -> dict[str, int]:
-    if isinstance(known, int):
-        return {"kind": _SUM, "sum": known}
+def _known_by(known: BuildId | Sum, tables: _Tables) -> dict[str, int]:
+    if isinstance(known, Sum):
+        return {"kind": _SUM, **known._asdict()}
     at = {"id_at": tables.add(known.data), "id_offset": known.offset, "id_bytes": len(known.data)}
     return {"kind": _BUILD_ID, **at}
 
