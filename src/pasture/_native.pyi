@@ -311,6 +311,12 @@ def instances(types: tuple[type, ...], /) -> list[Any]:
     Raises NotImplementedError where the extension does not know the collector.
     """
 
+def unfrozen_objects() -> int:
+    """Number of objects in the collector's lists, but frozen ones. Writes to none of them.
+
+    Raises NotImplementedError where the extension does not know the collector.
+    """
+
 def full_collection_pays() -> bool:
     """Whether a full collection is worth its cost now, between two requests."""
 

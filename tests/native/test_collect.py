@@ -311,6 +311,25 @@ in_child(body)
     assert out == "(True, True)\n"
 
 
+def test_counting_what_is_not_frozen_writes_to_none_of_it(run_program):
+    out = run_program("""
+heap = [[i] for i in range(200_000)]
+
+def child():
+    private_kib()
+    before = private_kib(); _native.unfrozen_objects()
+    ours = private_kib() - before
+    before = private_kib(); gc.get_objects()
+    return ours < 512, private_kib() - before > 5000
+in_child(child)
+gc.collect()
+print(abs(_native.unfrozen_objects() - len(gc.get_objects())) < 10)
+gc.freeze()
+print(_native.unfrozen_objects() < 1000)
+""")
+    assert out == "(True, True)\nTrue\nTrue\n"
+
+
 def test_installed_every_full_collection_runs_out_of_line(run_program):
     out = run_program(f"""
 {CYCLES}

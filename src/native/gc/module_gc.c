@@ -120,6 +120,20 @@ instances(PyObject *Py_UNUSED(module), PyObject *types)
     return instances_find(types);
 }
 
+/* Without a reference to any of them, as gc.get_objects() takes: that writes to each. */
+static PyObject *
+unfrozen_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    if (layout_require(LAYOUT_COLLECTOR) < 0) {
+        return NULL;
+    }
+    size_t count = 0;
+    for (int i = 0; i < CPY_GENERATIONS; i++) {
+        count += cpy_gc_count_up_to(cpy_gc_generation(cpy_gc_state(), i), SIZE_MAX);
+    }
+    return PyLong_FromSize_t(count);
+}
+
 static PyObject *
 finalize_before_modules(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
@@ -143,6 +157,7 @@ PyMethodDef module_gc_methods[] = {
     {"trim_after_collections", trim_after_collections, METH_O, NULL},
     {"trim", trim, METH_NOARGS, NULL},
     {"instances", instances, METH_O, NULL},
+    {"unfrozen_objects", unfrozen_objects, METH_NOARGS, NULL},
     {"finalize_before_modules", finalize_before_modules, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

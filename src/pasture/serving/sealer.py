@@ -15,8 +15,9 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pasture.errors import PastureError
+from pasture.errors import PastureError, UnsupportedInterpreter
 from pasture.fork_safety import caches, generators
+from pasture.interpreter import native
 from pasture.log_lines import WARM_UP_STEP, log
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
@@ -102,7 +103,7 @@ class Sealer:
         self._log = log
         self._prepare = prepare
         self._unfrozen_then = 0
-        # Counting what is not frozen writes to all of it: to a whole heap, where nothing is.
+        # Counting what is not frozen reads all of it: a whole heap, where nothing is.
         self._freezes = "freeze" in settings.policy.heap
         recorder.watch_forks()
 
@@ -246,7 +247,11 @@ def _shared() -> str:
 
 def _unfrozen_objects() -> int:
     """Number of container objects that are not frozen. Cheap right after a seal only."""
-    return len(gc.get_objects())
+    try:
+        count: int = native().unfrozen_objects()
+    except (UnsupportedInterpreter, NotImplementedError):
+        return len(gc.get_objects())  # writes to each of them
+    return count
 
 
 def level_of(policy: Policy, report: SealReport) -> int:
