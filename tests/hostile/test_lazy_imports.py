@@ -95,3 +95,37 @@ def test_a_variable_that_holds_no_pattern_fails_one_step_and_nothing_else(run_pr
         print(report.sealed, report.step("resolve-imports").failed)
         """)
     assert out == "True UsageError: 'a b' is not a module pattern\n"
+
+
+def test_where_all_imports_are_lazy_what_was_needed_is_bound_and_the_rest_is_never_loaded(
+    run_program, modules
+):
+    (modules / "site_of_ours.py").write_text(
+        "import needed, forgotten, registered\n"
+        "from needed import value, deeper\n"
+        "import package.inner.leaf\n"
+        "import no_such_module\n"
+    )
+    (modules / "needed.py").write_text("import deeper\nvalue = 1")
+    (modules / "forgotten.py").write_text("raise SystemExit(4)")
+    (modules / "registered.py").write_text("import sys\nsys.registered = True")
+    out = run_program(
+        """
+        from pasture.sealing.gc_settings import begin_loading
+        os.environ["PASTURE_LAZY_IMPORTS"] = "registered"
+        begin_loading(pasture.POLICIES["lazy"])
+        import site_of_ours
+        site_of_ours.needed.value
+        print(hasattr(sys, "registered"))
+        report = pasture.seal("lazy")
+        left = sorted(name for name, one in vars(site_of_ours).items() if "lazy" in str(type(one)))
+        print(report.sealed, left, vars(site_of_ours)["value"])
+        print([name in sys.modules for name in ("needed", "deeper", "forgotten", "package")])
+        """,
+        path=[modules],
+    )
+    assert out.splitlines() == [
+        "True",
+        "True ['deeper', 'forgotten', 'no_such_module', 'package'] 1",
+        "[True, False, False, False]",
+    ]

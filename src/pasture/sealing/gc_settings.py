@@ -7,6 +7,7 @@ user set them before the fork.
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -102,9 +103,16 @@ def running() -> Iterator[None]:
             gc.disable()
 
 
+def _import_lazily() -> None:
+    from pasture.warmup import lazy_imports  # few policies have it
+
+    lazy_imports.begin()
+
+
 _LOADING_STEPS: Mapping[LoadingStep, Callable[[], None]] = {
     "gc-off": gc.disable,
     "gc-threshold-0": never_collect,
+    "lazy-imports": _import_lazily,
 }
 
 
@@ -112,7 +120,13 @@ def begin_loading(policy: Policy) -> None:
     """Take the loading steps of a policy, in the process that will fork.
 
     Call it before the application is imported. Safe with other threads running.
+
+    Raises:
+        UsageError: the variable of lazy imports holds what is no pattern.
     """
     remember_thresholds()
-    for step in policy.loading:
+    steps = policy.loading
+    if "lazy-imports" not in steps and getattr(sys, "get_lazy_imports", str)() == "all":
+        steps = ("lazy-imports", *steps)  # the user's: those that the variable names are not
+    for step in steps:
         _LOADING_STEPS[step]()

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from pasture.errors import UnknownPolicy, guess
 from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 
-LoadingStep = Literal["gc-off", "gc-threshold-0"]
+LoadingStep = Literal["gc-off", "gc-threshold-0", "lazy-imports"]
 """Taken in the parent, before the application is imported."""
 
 PrepareStep = Literal["warm-up", "resolve-imports", "close-connections"]
@@ -152,6 +152,14 @@ _TABLE += (
         choose="where starts count, too: loaded and warmed up when the image was made",
         prepare=("resolve-imports", "close-connections"),
         out_of_image=True,
+    ),
+    dataclasses.replace(
+        _TABLE[-1],
+        name="lazy",
+        summary="seal, with all imports lazy (CPython 3.15): what is never used is never loaded",
+        choose="CPython 3.15, if `try` finds the same answers: saves most where much is imported "
+        "and little used",
+        loading=("lazy-imports",),
     ),
 )
 

@@ -1,8 +1,10 @@
-"""Lazy imports (PEP 810, CPython 3.15) that nothing has used yet, made before the fork.
+"""Lazy imports (PEP 810, CPython 3.15): which are made before the fork, and which at once.
 
-A module that stays pending is imported by each worker at its first use, into memory of its
-own. Owns which of them are made: those of the standard library, unless the variable says
-otherwise. An import of the application's own may be lazy because it must not happen here.
+A module that stays pending is imported by each worker at its first use, into memory of its own.
+Where a program says which of its imports are lazy, those of the standard library are made before
+the fork, unless the variable says otherwise: one of the application's own may be lazy because it
+must not happen here. Where all imports are lazy, most of them are never used, and stay pending;
+those that the variable names are then as they would be without it, before anything may miss them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import re
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -25,6 +28,7 @@ VARIABLE = "PASTURE_LAZY_IMPORTS"
 """Environment variable with the patterns, separated by commas."""
 
 DEFAULT_PATTERNS = "stdlib,pasture"
+"""Where not all imports are lazy; none where they are."""
 
 STANDARD_LIBRARY = "stdlib"
 """Stands for all modules of the standard library in a list of patterns."""
@@ -66,6 +70,36 @@ def parse_patterns(text: str) -> Patterns:
     )
 
 
+def begin() -> None:
+    """Have all imports from now on be lazy, but for those that the variable names, and ours.
+
+    In the parent, before the application is imported; CPython 3.15 and newer.
+
+    Raises:
+        UsageError: the variable holds what is no pattern.
+    """
+    if sys.version_info < (3, 15):
+        return
+    sys.set_lazy_imports("all")
+    patterns, before = _patterns_of(os.environ), sys.get_lazy_imports_filter()
+
+    def is_lazy(importer: str, name: str, names: Iterable[str] | None) -> bool:
+        targets = (name, *(f"{name}.{one}" for one in names or ()))
+        if importer.partition(".")[0] == "pasture" or any(map(patterns.match, targets)):
+            return False
+        return before is None or bool(before(importer, name, names))
+
+    sys.set_lazy_imports_filter(is_lazy)
+
+
+def _are_all_lazy() -> bool:
+    return sys.version_info >= (3, 15) and sys.get_lazy_imports() == "all"
+
+
+def _patterns_of(environ: Mapping[str, str]) -> Patterns:
+    return parse_patterns(environ.get(VARIABLE, "" if _are_all_lazy() else DEFAULT_PATTERNS))
+
+
 def resolve(
     environ: Mapping[str, str] = os.environ,
     *,
@@ -88,7 +122,7 @@ def resolve(
         UsageError: the variable holds what is no pattern.
         KeyboardInterrupt: the process was asked to end.
     """
-    patterns = parse_patterns(environ.get(VARIABLE, DEFAULT_PATTERNS))
+    patterns = _patterns_of(environ)
     problems: list[str] = []
     tried: set[tuple[str, str]] = set()
     resolved = 0
@@ -103,7 +137,34 @@ def resolve(
                 is_made, problem = _resolve_one(guard, one)
                 resolved += is_made
                 problems += [problem] if problem else []
+        if _are_all_lazy():
+            resolved += _bind_what_is_loaded()
     return {"resolved": resolved, "pending": _count()}, tuple(problems)
+
+
+def _bind_what_is_loaded() -> int:
+    """Give names the modules and values that are there already, as other imports needed them.
+
+    Each worker would do so at the first use of a name, in memory of its own. Not where a program
+    says which imports are lazy: such a name may be given another value after the fork.
+    """
+    bound = 0
+    tried: set[tuple[str, str]] = set()
+    while chosen := [p for p in pending() if _is_loaded(p.target) and _key(p) not in tried]:
+        for one in chosen:
+            tried.add(_key(one))
+            with suppress(Exception):  # a worker gets it
+                ModuleType.__getattribute__(one.module, one.name)
+                bound += 1
+    return bound
+
+
+def _is_loaded(target: str) -> bool:
+    if target in sys.modules:
+        return True
+    package, _, name = target.rpartition(".")
+    held = vars(sys.modules[package]) if package in sys.modules else {}
+    return name in held and type(held[name]) is not vars(types).get("LazyImportType")
 
 
 def _count() -> int:
