@@ -66,7 +66,7 @@ class Engine:
             ends it. Raises a `PastureError` or `click.ClickException` where that fails.
         packages: table of packages.toml that its environment is made from; "" is the
             environment of the command itself.
-        private_goal, start_goal: largest ratio to theirs that is good; None where there is none.
+        private_goal, pss_goal, start_goal: largest good ratio to theirs; None where there is none.
         guide: page under docs/ that says how it is used, with its anchor.
         note: what a reader must know of the figures, in whole sentences.
     """
@@ -80,6 +80,7 @@ class Engine:
     measure: Callable[[Variant, Place], Figures]
     packages: str = ""
     private_goal: float | None = None
+    pss_goal: float | None = None
     start_goal: float | None = None
     guide: str = ""
     note: str = ""

@@ -119,6 +119,7 @@ def _measured(engine: Engine, result: Result) -> list[str]:
     ]
     for what, field, goal in (
         ("private", "private_bytes", engine.private_goal),
+        ("PSS", "pss_bytes", engine.pss_goal),
         ("start", "start_s", engine.start_goal),
     ):
         if goal is not None:

@@ -375,8 +375,10 @@ def end_adapting_thresholds() -> None:
 def trim_after_collections(on: bool, /) -> None:
     """Have that done after every full collection that is watched, or no longer."""
 
-def adopt_orphans() -> None:
-    """From now on orphaned descendants become children of this process (a "subreaper").
+def adopt_orphans(on: bool = True, /) -> bool:
+    """Have orphaned descendants become children of this process (a "subreaper"), or no longer.
+
+    Returns whether they did before.
 
     Raises:
         OSError: the kernel refuses.

@@ -125,9 +125,17 @@ none_or_os_error(int err)
 }
 
 static PyObject *
-adopt_orphans(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+adopt_orphans(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    return none_or_os_error(prctl_adopt_orphans());
+    int on = 1, before = 0;
+    if (!PyArg_ParseTuple(args, "|p", &on)) {
+        return NULL;
+    }
+    int err = prctl_adopt_orphans(on, &before);
+    if (err) {
+        return none_or_os_error(err);
+    }
+    return PyBool_FromLong(before);
 }
 
 static PyObject *
@@ -220,7 +228,7 @@ PyMethodDef module_process_methods[] = {
     {"stream_lock", stream_lock, METH_O, NULL},
     {"note_frozen_files", note_frozen_files, METH_NOARGS, NULL},
     {"exit_process", exit_process, METH_VARARGS, NULL},
-    {"adopt_orphans", adopt_orphans, METH_NOARGS, NULL},
+    {"adopt_orphans", adopt_orphans, METH_VARARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},
     {"dumpable", dumpable, METH_NOARGS, NULL},
     {"set_dumpable", set_dumpable, METH_O, NULL},

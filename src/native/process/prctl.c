@@ -5,9 +5,12 @@
 #include <sys/prctl.h>
 
 int
-prctl_adopt_orphans(void)
+prctl_adopt_orphans(int on, int *before)
 {
-    return prctl(PR_SET_CHILD_SUBREAPER, 1UL, 0UL, 0UL, 0UL) ? errno : 0;
+    if (prctl(PR_GET_CHILD_SUBREAPER, (unsigned long)before, 0UL, 0UL, 0UL)) {
+        return errno;
+    }
+    return prctl(PR_SET_CHILD_SUBREAPER, (unsigned long)on, 0UL, 0UL, 0UL) ? errno : 0;
 }
 
 int

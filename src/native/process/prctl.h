@@ -4,9 +4,10 @@
 #ifndef PASTURE_PRCTL_H
 #define PASTURE_PRCTL_H
 
-/* From now on orphaned descendants of this process become its children, not those of init. The
-   setting survives exec and is not inherited by a fork. Returns 0 or errno. */
-int prctl_adopt_orphans(void);
+/* From now on orphaned descendants of this process become its children, not those of init, or, where
+   `on` is 0, no longer. The setting survives exec and is not inherited by a fork. Returns 0 or
+   errno, with the setting before in `*before`. */
+int prctl_adopt_orphans(int on, int *before);
 
 /* Have this process get `signal` when its parent ends; 0 for none. The setting is not inherited by
    a fork, and a change of user drops it. A parent that has ended already sends nothing: check

@@ -90,9 +90,12 @@ class Recorder:
             self._ran_out = True
             log.warning("the scoreboard is full: further workers are counted only at their start")
 
-    def forked(self) -> None:
-        """Note that the announced fork took place. By hand only after a fork of C code."""
-        self._expected.pop(threading.get_ident(), None)
+    def forked(self) -> Slot | None:
+        """Note that the announced fork took place; returns the row reserved for its child.
+
+        By hand only after a fork of C code, and before a process comes between.
+        """
+        return self._expected.pop(threading.get_ident(), None)
 
     def will_count_requests(self) -> None:
         """Say that workers count requests, so that a worker without requests shows 0."""

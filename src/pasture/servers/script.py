@@ -20,7 +20,7 @@ from typing import Any
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import import_watch, one_process
+from pasture.servers import import_watch, one_process, spawning
 from pasture.serving import restart  # noqa: F401  notes how this was started
 from pasture.serving.sealer import has_sealed, seal_before_forks, show_log
 from pasture.serving.settings import read_environment
@@ -39,6 +39,8 @@ def run(arguments: Sequence[str]) -> None:
     begin_loading(settings.policy)
     seal_before_forks(settings, keeps_connections=True, after=settings.after, yields=True)
     seal_forkservers()
+    if settings.fork_spawned:
+        spawning.install()
     atexit.register(_complain_if_nothing_was_sealed, os.getpid())
     if not settings.after:  # else the user says when
         import_watch.watch(arguments)
@@ -61,7 +63,8 @@ def run(arguments: Sequence[str]) -> None:
 def _complain_if_nothing_was_sealed(pid: int) -> None:
     """At the exit. A server that fits no engine, and that forks nothing, would be silent."""
     server: Any = forkserver._forkserver  # its children are forked elsewhere
-    known = has_sealed() or one_process.has_said or server._forkserver_pid is not None
+    known = has_sealed() or one_process.has_said or spawning.has_forked()
+    known = known or server._forkserver_pid is not None
     if os.getpid() == pid and not known:
         log.warning("nothing was sealed: the program forked no process")
 

@@ -326,6 +326,16 @@ class ServerSettings:
         engines=lambda engine: engine.name == "python",
         refusal=("--after is of no use to {}", "it preloads by itself"),
     )
+    fork_spawned: bool = setting(
+        "PASTURE_FORK_SPAWNED",
+        "--fork-spawned",
+        help="python: fork the processes that multiprocessing would spawn, from one sealed process "
+        "that was spawned as they would be.",
+        takes=bool,
+        default=False,
+        engines=lambda engine: engine.name == "python",
+        refusal=("--fork-spawned is of no use to {}", "it forks its workers by itself"),
+    )
     report_file: Path | None = setting(
         "PASTURE_REPORT_FILE", takes=Path, help="Write a copy of the seal's report here, as JSON."
     )
