@@ -211,6 +211,64 @@ def test_a_module_that_changes_the_arguments_is_refused(own_images: Images, chan
     assert "a preloaded module changes sys.argv while it is loaded" in done.stderr
 
 
+ASKS = """
+import os, sys
+A = "test" in sys.argv
+B = len(sys.argv) > 1 and sys.argv[1] == "check"
+C = sys.argv[1:2] == ["migrate"]
+D = any(word.startswith(("--debug", "-D")) for word in sys.argv)
+E = os.path.basename(sys.argv[0]).startswith("tool")
+F = sys.argv[0].endswith(".zip") or "worker" in sys.argv[-1]
+FOUND = [A, B, C, D, E, F]
+"""
+ASKED = ("test", "check", "migrate", "--debug=1", "-Dx")
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Images:
+    found = Images(tmp_path_factory.mktemp("asking"))
+    found.module("asks", ASKS)
+    found.module("show", "import asks; print(asks.FOUND)")
+    for name in ("tool", "program"):
+        (found.folder / name).write_text("import asks; print(asks.FOUND)")
+    found.built("--preload", "asks")
+    return found
+
+
+@pytest.mark.parametrize("word", [*ASKED, "tool", "a-worker", "other", ""])
+def test_what_a_module_has_asked_of_the_arguments_is_asked_again(asking: Images, word: str) -> None:
+    program = str(asking.folder / ("tool" if word == "tool" else "program"))
+    words = (program, word) if word else ("-m", "show")
+    assert asking.run(*words) == asking.python(*words)
+    said = asking.why(*words)
+    assert said == "" if word in ("other", "") else "has asked for the argument" in said
+
+
+READS = {
+    "a parser": "import argparse; FOUND = argparse.ArgumentParser().prog",
+    "a text": "import sys; FOUND = f'{sys.argv[0]}: '",
+    "a set": "import sys; FOUND = bool({'a', 'b'} & {*sys.argv})",
+    "a number": "import sys; FOUND = len(sys.argv)",
+    "a pattern": "import re, sys; FOUND = bool(re.match('p.*m', sys.argv[0].rpartition('/')[2]))",
+    "a path": "import pathlib, sys; FOUND = pathlib.Path(sys.argv[0]).name",
+    "the first ones": "import sys; FOUND = sys.orig_argv[-1][:3]",
+}
+
+
+def test_a_module_that_reads_the_arguments_is_for_programs_without(own_images: Images) -> None:
+    for number, text in enumerate(READS.values()):
+        own_images.module(f"reads{number}", text)
+    own_images.module("show", "import sys; print(__import__(sys.argv[1]).FOUND)")
+    names = [f"reads{number}" for number in range(len(READS))]
+    own_images.built("--preload", ",".join(names))
+    notes = own_images.document()["notes"]
+    assert sorted(note["subject"] for note in notes if note["code"] == "arguments") == names
+    assert own_images.why("-c", "pass") == ""
+    for name in names:
+        assert own_images.run("-m", "show", name) == own_images.python("-m", "show", name)
+        assert "has read the arguments while it was loaded" in own_images.why("-m", "show", name)
+
+
 def test_modules_that_gevent_has_patched_are_served(own_images: Images) -> None:
     pytest.importorskip("gevent")
     patches = "import gevent.monkey\ngevent.monkey.patch_all()\ngevent.sleep(0)\n"

@@ -184,7 +184,9 @@ def _compare(before: State, outcome: Outcome | None) -> None:
     Raises:
         ImageFailed: they have changed what no program can have again.
     """
-    from pasture_image.inside import begin, process_state, trial, variables
+    from pasture_image.inside import begin, observing, process_state, program, trial, variables
+    from pasture_image.inside.arguments import Question
+    from pasture_image.inside.notes import Note
 
     states = outcome.states if outcome is not None else None
     begin.again, left = process_state.changes((before, process_state.read()), states)
@@ -197,6 +199,9 @@ def _compare(before: State, outcome: Outcome | None) -> None:
     if outcome is not None:
         variables.narrow(outcome.walks, outcome.asked)
         variables.set_in_c.update(outcome.set_in_c)
+        program.readers = tuple(outcome.readers)
+        program.questions = tuple(Question(*question) for question in outcome.questions)
+        observing.note(Note("arguments", reader) for reader in outcome.readers)
 
 
 def load(name: str) -> ModuleType:

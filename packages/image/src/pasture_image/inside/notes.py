@@ -25,6 +25,8 @@ class Note(NamedTuple):
 SENTENCES = {
     "variables": "{} reads all variables, not some by name: programs must have exactly those of "
     "--env, or python runs them",
+    "arguments": "{} read the program's arguments while loading: python runs all programs but `-c` "
+    "without arguments; do not preload it",
     "directory": "{} holds the working directory: programs get what it was, /",
     "relative": "{} was looked for by a relative path, in /: programs get what was there",
     "process": "{} holds the id of its process: programs get that of another one",

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib.machinery import BuiltinImporter
 from types import ModuleType
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
+from pasture_image.inside.arguments import LOADING, Question
 
-_LOADS = ["-c"]
 _argv = sys.argv
 _held = (0, 0)
 _path: tuple[str, ...] = ()
@@ -24,6 +25,10 @@ _adds_directory = False
 _names: frozenset[str] = frozenset()
 _is_main_kept = True
 _main_names: tuple[str, ...] = ()
+readers: Sequence[str] = ("a module",)
+"""Modules that have read the arguments while they were loaded."""
+questions: Sequence[Question] = ()
+"""What others have asked of them."""
 
 
 def begin_loading() -> None:
@@ -32,7 +37,7 @@ def begin_loading() -> None:
     if not sys.flags.safe_path and sys.path and sys.path[0] == "":
         del sys.path[0]  # `-c` has put the current directory first
     _path = tuple(sys.path)
-    _argv[:] = _LOADS
+    _argv[:] = LOADING
     sys.orig_argv[-2:] = [""]
     _names = frozenset(sys.modules["__main__"].__dict__)
     _held = _references()
@@ -46,7 +51,7 @@ def end_loading() -> None:
             Or the interpreter's own copy of them, which code in C reads, is not found.
     """
     global _is_main_kept, _in_front, _adds_directory, _main_names
-    if sys.argv is not _argv or _argv != _LOADS:
+    if sys.argv is not _argv or _argv != LOADING:
         raise ImageFailed(
             "a preloaded module changes sys.argv while it is loaded", hint="do not preload it"
         )
@@ -70,7 +75,15 @@ def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool
     Returns:
         Whether the interpreter still has to put the program's folder first on the search path. What
         modules have put there when they were loaded would precede it.
+
+    Raises:
+        RuntimeError: a module would have found other arguments.
     """
+    if argv != LOADING and readers:
+        raise RuntimeError(f"{readers[0]} has read the arguments while it was loaded")
+    for question in questions:
+        if question.answer(argv) != question.answer(LOADING):
+            raise RuntimeError(f"a module has asked for the argument {question.text}")
     _argv[:] = argv
     sys.orig_argv[:] = orig_argv
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends

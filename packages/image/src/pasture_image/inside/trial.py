@@ -14,13 +14,14 @@ import posix
 import random
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from pasture_image.inside import memory, process_state
 from pasture_image.inside.apart import Apart
+from pasture_image.inside.arguments import Arguments, stand_in
 from pasture_image.inside.notes import Note
 from pasture_image.inside.process_state import State
 
@@ -38,6 +39,8 @@ class Outcome:
             others all matter.
         asked: variables that were read by names that came from no walk.
         set_in_c: variables that `os.environ` knows nothing of.
+        readers: modules that have read the arguments.
+        questions: what others have asked of them.
     """
 
     states: tuple[State, State]
@@ -45,6 +48,8 @@ class Outcome:
     walks: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     set_in_c: dict[str, str] = field(default_factory=dict)
+    readers: Sequence[str] = ()
+    questions: Sequence[tuple[str, str, bool]] = ()
 
 
 class Trial:
@@ -109,7 +114,7 @@ def _report(load: Callable[[], object], file: int) -> bytes:
     from pasture_image.inside import kept
     from pasture_image.inside.names import MARKS, Names
 
-    _differ()
+    arguments = _differ()
     before = process_state.read()
     with Names() as names:
         held = _in_c()
@@ -123,20 +128,21 @@ def _report(load: Callable[[], object], file: int) -> bytes:
         for module, walk in names.walks.items()
         if not are_kept and not walk.is_blind and "" not in walk.begins | walk.contains
     }
-    found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c)
+    asked = (arguments.readers(), arguments.questions())
+    found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c, *asked)
     return json.dumps({name: getattr(found, name) for name in Outcome.__slots__}).encode()
 
 
-def _differ() -> None:
+def _differ() -> Arguments:
     """Have another terminal, other arguments, another time zone and another state."""
     master, terminal = os.openpty()
     for number in (0, 1, 2):
         os.dup2(terminal, number)
     _thread.start_new_thread(_drain, (master,))  # unknown to `threading`
-    sys.argv[:] = ["-"]
     os.environ["TZ"] = "Asia/Tokyo"
     time.tzset()
     process_state.differ()
+    return stand_in()
 
 
 def _drain(terminal: int) -> None:

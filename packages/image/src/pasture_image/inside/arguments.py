@@ -1,0 +1,200 @@
+"""Arguments that record how they are asked, in a load that is thrown away.
+
+While modules are loaded there is no program, and `sys.argv` is `["-c"]`. A module that looks at it
+then (`TESTING = "test" in sys.argv`, the name of a parser that is made at the import) has another
+answer in a program of other arguments. Questions after one text are asked again for each program.
+Where an argument goes on otherwise (it is kept, hashed, put into a text), all of them count.
+Not seen: a text joined of arguments by a method of another string, and code in C.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pasture.observing import asker_besides
+
+LOADING = ["-c"]
+_WORDS = ("/zq/zqmark/zqprogram", "zqargument")
+_ON_THE_WAY = frozenset((
+    *(__name__, "argparse", "optparse", "posixpath", "genericpath", "os", "fnmatch"),
+    *("pathlib", "pathlib._local", "pathlib._os"),
+))  # fmt: skip
+
+
+class Question(NamedTuple):
+    """Whether an argument is, begins with, ends with or contains a text.
+
+    Attributes:
+        of_name: asked of what follows the last `/` alone.
+    """
+
+    kind: str
+    text: str
+    of_name: bool
+
+    def answer(self, argv: Sequence[str]) -> bool:
+        """Whether one of some arguments is such."""
+        words = [word.rpartition("/")[2] for word in argv] if self.of_name else argv
+        return any(_KINDS[self.kind](word, self.text) for word in words)
+
+
+_KINDS: dict[str, Callable[[str, str], bool]] = {
+    "is": str.__eq__,
+    "begins": str.startswith,
+    "ends": str.endswith,
+    "contains": str.__contains__,
+}
+
+
+class _Asked:
+    """Modules that took one argument, and what they asked of it.
+
+    Attributes:
+        by: who has got it, and who has asked; `readers`: who has more than answers.
+    """
+
+    def __init__(self) -> None:
+        self.questions: set[Question] = set()
+        self.by: tuple[set[str], set[str]] = (set(), set())
+        self.readers: set[str] = set()
+
+
+class Argument(str):
+    """An argument, or a part of one."""
+
+    _asked: _Asked
+    _is_whole: bool
+    _is_name: bool
+
+    @classmethod
+    def made(cls, text: str, asked: _Asked, *, whole: bool = False, name: bool = False) -> Argument:
+        found = str.__new__(cls, text)
+        found._asked, found._is_whole, found._is_name = asked, whole, name
+        return found
+
+    def _ask(self, kind: str, texts: Any) -> None:
+        is_exact = self._is_whole or self._is_name
+        for text in texts if isinstance(texts, tuple) else (texts,):
+            if type(text) is str:
+                question = Question(kind if is_exact else "contains", text, self._is_name)
+                self._asked.questions.add(question)
+        self._asked.by[1].add(_asker())
+
+    def _take(self) -> None:
+        self._asked.readers.add(_asker())
+
+    def __eq__(self, other: object) -> bool:
+        self._ask("is", other)
+        return str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __len__(self) -> int:
+        self._ask("is", "")
+        return str.__len__(self)
+
+    def __contains__(self, text: Any) -> bool:
+        self._ask("contains", text)
+        return str.__contains__(self, text)
+
+    def startswith(self, prefix: Any, *at: Any) -> bool:
+        self._ask("contains" if at else "begins", prefix)
+        return str.startswith(self, prefix, *at)
+
+    def endswith(self, suffix: Any, *at: Any) -> bool:
+        self._ask("contains" if at else "ends", suffix)
+        return str.endswith(self, suffix, *at)
+
+    def rfind(self, text: str, *at: Any) -> int:
+        if text != "/":  # as `os.path.basename`: what it makes of the answer is seen
+            self._ask("contains", text)
+        return str.rfind(self, text, *at)
+
+    def __getitem__(self, index: Any) -> str:
+        self._asked.by[0].add(_asker())
+        start = str.rfind(self, "/") + 1
+        is_name = isinstance(index, slice) and (index.start, index.stop) == (start, None)
+        is_all = isinstance(index, slice) and not index.start and index.stop is None
+        return Argument.made(
+            str.__getitem__(self, index), self._asked,
+            whole=is_all and self._is_whole, name=is_name and (self._is_whole or self._is_name),
+        )  # fmt: skip
+
+
+def _takes(method: str) -> Callable[..., Any]:
+    plain = getattr(str, method)
+
+    def take(self: Argument, *args: Any, **options: Any) -> Any:
+        self._take()
+        return plain(self, *args, **options)
+
+    return take
+
+
+_SEEN = {name for name, value in vars(Argument).items() if callable(value)}
+_PLAIN = {"__getattribute__", "__getnewargs__", "__sizeof__", "__new__", "__doc__", "maketrans"}
+for _method in vars(str).keys() - _SEEN - _PLAIN:
+    setattr(Argument, _method, _takes(_method))
+
+
+class Arguments(list[str]):
+    """Stands for `sys.argv`, and records who takes an item or asks how many there are."""
+
+    def __init__(self) -> None:
+        self._all = [_Asked() for _ in _WORDS]
+        self._counted: set[str] = set()
+        words = (Argument.made(w, a, whole=True) for w, a in zip(_WORDS, self._all, strict=True))
+        list.__init__(self, words)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _got(list.__getitem__(self, index))
+
+    def __iter__(self) -> Iterator[str]:
+        return map(_got, list.__iter__(self))
+
+    def copy(self) -> list[str]:
+        return self[:]  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        self._counted.add(_asker())
+        return list.__len__(self)
+
+    def questions(self) -> list[Question]:
+        """What was asked, once all is loaded."""
+        return sorted({question for asked in self._all for question in asked.questions})
+
+    def readers(self) -> list[str]:
+        """Modules that have more of the arguments than answers to these."""
+        found = {reader for asked in self._all for reader in asked.readers}
+        got = {by for asked in self._all for by in asked.by[0]}
+        found |= {by for asked in self._all for by in asked.by[0] - asked.by[1]}
+        found |= self._counted - got
+        gc.collect()
+        own = {id(one) for one in list.__iter__(self)}
+        for left in gc.get_objects():
+            if type(left) is Argument and id(left) not in own:
+                found |= left._asked.by[0] | left._asked.by[1] or {"a module"}
+        return sorted(found)
+
+
+def _got(items: Any) -> Any:
+    for one in items if isinstance(items, list) else [items]:
+        if type(one) is Argument:
+            one._asked.by[0].add(_asker())
+    return items
+
+
+def _asker() -> str:
+    return asker_besides(_ON_THE_WAY)
+
+
+def stand_in() -> Arguments:
+    """Have modules see these from now on. In a process that is thrown away."""
+    found = Arguments()
+    sys.argv = found
+    sys.orig_argv[1:] = list.__iter__(found)
+    return found
