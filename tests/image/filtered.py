@@ -3,7 +3,8 @@
 `docker` refuses what Docker's default profile refuses a container without capabilities, on a kernel
 of 4.8 or newer (there ptrace, process_vm_readv and kcmp are allowed). Its profile is a list of what
 is allowed; this one is of what is refused, of those that a start could want. `NAME` may also be a
-call, or `call:ARGUMENT`, whose first argument has that value: it is refused alone.
+call, or `call:ARGUMENT`, whose first argument has that value: it is refused alone. `listener` takes
+the one listener that a process can have, and refuses nothing.
 
 x86-64. Sources: moby/profiles seccomp/default.json, July 2025; linux/filter.h; linux/seccomp.h.
 """
@@ -25,11 +26,11 @@ CALLS = {
     "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "migrate_pages": 256,
     "unshare": 272, "move_pages": 279, "perf_event_open": 298, "fanotify_init": 300,
     "open_by_handle_at": 304, "setns": 308, "finit_module": 313, "kexec_file_load": 320,
-    "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426,
+    "seccomp": 317, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426,
     "io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431,
     "fsmount": 432, "fspick": 433, "mount_setattr": 442,
 }  # fmt: skip
-OTHERWISE = ("mremap", "ptrace", "personality", "prctl")
+OTHERWISE = ("mremap", "ptrace", "personality", "prctl", "seccomp")
 """Calls of the table that the profile allows, or allows with some arguments."""
 
 CLONE, CLONE3 = 56, 435
@@ -40,6 +41,7 @@ LOAD, JUMP_EQUAL, JUMP_SET, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
 NUMBER, FIRST_ARGUMENT = 0, 16
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
+SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
 
 
 def step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -86,6 +88,8 @@ def apply(name: str) -> None:
     call, _, argument = name.partition(":")
     if name == "docker":
         steps = docker()
+    elif name == "listener":
+        steps = b""
     elif argument:
         steps = refuse_with(CALLS[call], int(argument))
     else:
@@ -96,12 +100,17 @@ def apply(name: str) -> None:
     held = ctypes.create_string_buffer(program, len(program))
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl.argtypes = [ctypes.c_int, *(ctypes.c_ulong,) * 4]
-    for words in (
-        (PR_SET_NO_NEW_PRIVS, 1, 0),
-        (PR_SET_SECCOMP, SECCOMP_MODE_FILTER, ctypes.addressof(held)),
-    ):
-        if libc.prctl(*words, 0, 0):
-            raise OSError(ctypes.get_errno(), "no filter can be set")
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if name == "listener":
+        words = (SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER)
+        number = libc.syscall(CALLS["seccomp"], *words, ctypes.c_void_p(ctypes.addressof(held)))
+        is_set = number >= 0
+        os.set_inheritable(max(number, 0), True)
+    else:
+        words = (PR_SET_SECCOMP, SECCOMP_MODE_FILTER)
+        is_set = libc.prctl(*words, ctypes.addressof(held), 0, 0) == 0
+    if not is_set:
+        raise OSError(ctypes.get_errno(), "no filter can be set")
 
 
 if __name__ == "__main__":

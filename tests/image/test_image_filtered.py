@@ -63,3 +63,42 @@ def test_a_kernel_that_refuses_a_step_has_the_interpreter_run_the_program(
     source = "import sys; print('changing' in sys.modules, sys.argv)"
     out, said = run(images, name, STUB, source)
     assert (out, why in said) == (b"False ['-c']\n", True)
+
+
+LOOKS = """\
+import ctypes, ctypes.util, importlib.metadata, os, subprocess, threading
+HERE = os.path.dirname(__file__)
+FOUND = [os.path.exists(f"{HERE}/missing"), os.listdir(HERE), os.stat(__file__).st_size]
+thread = threading.Thread(target=os.path.exists, args=(f"{HERE}/by-a-thread",))
+thread.start(), thread.join()
+subprocess.check_call(["cat", f"{HERE}/data"], stdout=subprocess.DEVNULL, env={})
+"""
+
+
+def recorded(images: Images, name: str) -> dict[str, object]:
+    """What an image that is built under a filter depends on."""
+    words = [sys.executable, "-m", "pasture", "image", "build", "-o", str(images.image)]
+    given = [*words, "--preload", "looks"]
+    prefix = [sys.executable, str(FILTERED), name] if name else []
+    done = subprocess.run(
+        [*prefix, *given], env=images.environ, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    found = images.document()
+    return {key: found[key] for key in ("files", "libraries", "variables", "notes")}
+
+
+@pytest.mark.parametrize("name", ["listener", "seccomp"])
+def test_a_load_is_recorded_where_no_listener_is_to_be_had(own_images: Images, name: str) -> None:
+    own_images.module("looks", LOOKS)
+    (own_images.lib / "data").write_text("data")
+    expected = recorded(own_images, "")
+    assert recorded(own_images, name) == expected
+    assert own_images.why("-c", "import looks") == ""
+    for path in ("missing", "by-a-thread", "other"):
+        (own_images.lib / path).touch()
+        assert "a file has changed" in own_images.why("-c", "import looks"), path
+        (own_images.lib / path).unlink()
+        assert own_images.why("-c", "import looks") == ""
+    (own_images.lib / "data").write_text("other")
+    assert "a file has changed" in own_images.why("-c", "import looks")

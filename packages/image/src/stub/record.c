@@ -1,7 +1,8 @@
 /* The program runs under a filter of system calls with a listener (seccomp(2), user notification): a
  * call that looks at a file waits until the other process here has read its path, has asked for
  * itself what is there, and has the kernel go on. So code in C counts, and so do children, and what
- * is not there. No privilege is needed.
+ * is not there. No privilege is needed. Where there is a listener already, as in containers that have
+ * one, or filters are refused, the program is traced instead (ptrace(2)): slower, the same record.
  *
  * The path is read from memory that another thread could change before the kernel reads it: good
  * enough to record by, and nothing is allowed or refused by it. Not seen: io_uring, and what a file
@@ -26,10 +27,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef SECCOMP_USER_NOTIF_FLAG_CONTINUE
@@ -55,6 +58,16 @@
 #else
 #  define OWN_ARCH AUDIT_ARCH_AARCH64
 #endif
+
+#define GET_SYSCALL_INFO 0x420e
+#define ENTRY 1
+
+/* What ptrace(2) says of a call that is entered: `struct ptrace_syscall_info`, from Linux 5.3 on. */
+typedef struct {
+    uint8_t what, unused[3];
+    uint32_t arch;
+    uint64_t instruction, stack, number, args[6];
+} entered;
 
 #define NONE (-1)
 
@@ -305,8 +318,71 @@ serve(int listener, FILE *log)
     }
 }
 
+/* ---- without a listener ---- */
+
+/* As the filter lets through, above. */
+static bool
+is_noted(const call *c, const uint64_t *args)
+{
+    if (c->number == SYS_prctl) {
+        return args[0] == PR_SET_NO_NEW_PRIVS || args[0] == PR_SET_SECCOMP;
+    }
+    bool is_stat = strcmp(c->name, "stat") == 0 && c->flags != NONE;
+    return !is_stat || !(args[c->flags] & AT_EMPTY_PATH);
+}
+
+static void
+note_traced(pid_t thread, FILE *log)
+{
+    entered found = {0};
+    if (ptrace(GET_SYSCALL_INFO, thread, sizeof found, &found) <= 0 || found.what != ENTRY
+        || found.arch != OWN_ARCH) {
+        return;
+    }
+    for (size_t i = 0; i < CALLS; i++) {
+        if ((uint64_t)calls[i].number == found.number && is_noted(&calls[i], found.args)) {
+            note(log, thread, &calls[i], found.args);
+        }
+    }
+}
+
+/* Until the last traced process has ended. One that is stopped by a signal stays so, for its parent
+   to see. */
+static void
+trace(FILE *log)
+{
+    int status;
+    pid_t thread;
+    while ((thread = waitpid(-1, &status, __WALL)) > 0 || errno == EINTR) {
+        if (thread < 0 || !WIFSTOPPED(status)) {
+            continue;
+        }
+        int signal = WSTOPSIG(status), event = status >> 16;
+        bool is_call = signal == (SIGTRAP | 0x80);
+        bool is_group = event == PTRACE_EVENT_STOP && signal != SIGTRAP;
+        if (is_call) {
+            note_traced(thread, log);
+        }
+        (void)ptrace(is_group ? PTRACE_LISTEN : PTRACE_SYSCALL, thread, NULL,
+                     is_call || event != 0 ? 0L : (long)signal);
+    }
+}
+
+/* Have the program, which waits, stop at each call; 0 or -1. */
+static int
+attach(pid_t program)
+{
+    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK
+                   | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
+    return ptrace(PTRACE_SEIZE, program, NULL, options) < 0
+                   || ptrace(PTRACE_INTERRUPT, program, NULL, NULL) < 0
+               ? -1
+               : 0;
+}
+
 /* ---- two processes ---- */
 
+/* Without a listener, -1, the byte alone. */
 static int
 send_descriptor(int channel, int descriptor)
 {
@@ -314,6 +390,9 @@ send_descriptor(int channel, int descriptor)
     struct iovec io = {&byte, 1};
     struct msghdr message = {
         .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    if (descriptor < 0) {
+        return write(channel, &byte, 1) == 1 ? 0 : -1;
+    }
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
@@ -336,19 +415,27 @@ take_descriptor(int channel)
     return descriptor;
 }
 
+static pid_t recorded;
+
 /* With nothing else open: the reader of a pipe of the program's would wait for this process, too. */
 __attribute__((noreturn)) static void
 record(int channel, int number)
 {
     int listener = take_descriptor(channel);
+    if (listener < 0 && attach(recorded) == 0) {
+        (void)write(channel, "", 1); /* it goes on */
+    }
     FILE *log = NULL;
-    if (listener >= 0 && dup2(listener, 0) == 0 && dup2(number, 1) == 1
+    if (dup2(listener < 0 ? number : listener, 0) == 0 && dup2(number, 1) == 1
         && syscall(SYS_close_range, 2, ~0u, 0) == 0) {
-        listener = 0;
         log = fdopen(1, "w");
     }
-    if (listener >= 0 && log != NULL) {
-        serve(listener, log);
+    if (log != NULL && listener >= 0) {
+        (void)signal(SIGCHLD, SIG_IGN);
+        serve(0, log);
+    }
+    else if (log != NULL) {
+        trace(log);
     }
     _exit(0);
 }
@@ -357,20 +444,21 @@ __attribute__((noreturn)) static void
 run(int channel, int log, char **argv)
 {
     (void)fcntl(log, F_SETFD, FD_CLOEXEC);
-    const char *what = "seccomp";
-    int listener = install_filter();
-    if (listener >= 0 && send_descriptor(channel, listener) == 0) {
+    const char *what = "seccomp and ptrace";
+    char byte;
+    int listener = install_filter(), refused = errno;
+    if (send_descriptor(channel, listener) == 0
+        && (listener >= 0 || read(channel, &byte, 1) == 1)) {
         (void)close(listener);
         (void)close(channel);
         what = argv[0];
         execv(argv[0], argv);
+        refused = errno;
     }
     fprintf(stderr, "pasture-python: what modules look at cannot be recorded: %s: %s\n", what,
-            strerror(errno));
+            strerror(refused));
     _exit(126);
 }
-
-static pid_t recorded;
 
 /* The program first: a call that it makes once the listener is gone fails with ENOSYS. */
 static void
@@ -414,6 +502,5 @@ record_run(int log, char **argv)
     (void)close(pair[1]);
     recorded = child;
     end_with_parent(parent);
-    (void)signal(SIGCHLD, SIG_IGN);
     record(pair[0], log);
 }
