@@ -20,6 +20,7 @@ import signal
 import sys
 import traceback
 from collections import Counter
+from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ OFTEN = {"collection": 30, "child": 2, "seal": 2}
 keeps what it seals for good."""
 CHILD_S = 120
 PENDING_CALL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+interpreters = import_module(
+    "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+)
 # Tests replace functions of these modules.
 _fork, _waitpid, _exit, _alarm, _signal = os.fork, os.waitpid, os._exit, signal.alarm, signal.signal
 
@@ -74,7 +78,7 @@ class Moments:
 
     def between_tests(self) -> bool:
         """Seals, now and then; never done."""
-        if self._is_time_for("seal") and _is_alone():
+        if _is_alone() and self._is_time_for("seal"):
             self._seal()
         return False
 
@@ -93,12 +97,16 @@ class Moments:
             self._ask()
             return 0
         try:
-            if _is_alone() and self._is_time_for("child"):
+            if len(interpreters.list_all()) > 1:
+                pass  # CPython by itself may crash in a fork now
+            elif _is_alone() and self._is_time_for("child"):
                 self._fork()
             elif self._is_time_for("collection"):
                 self._collect()
         except MemoryError:
             pass  # of a test that has allocations fail
+        except Exception:
+            self._recorder.fail(traceback.format_exc())
         finally:
             self._is_asked = False
         return 0
