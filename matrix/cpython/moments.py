@@ -58,6 +58,7 @@ class Moments:
     def __init__(self, recorder: Recorder, seed: str, *, is_sealing: bool) -> None:
         self._recorder = recorder
         self._random = random.Random(seed)
+        self._process = os.getpid()
         self._is_asked = self._is_collecting = False
         self._call = PENDING_CALL(self._in_a_test)  # kept, since C has its address
         self._seal: Callable[[], object] = gc.freeze
@@ -83,7 +84,8 @@ class Moments:
         return False
 
     def _after_a_collection(self, phase: str, info: object) -> None:
-        if phase == "stop" and not self._is_asked:
+        # A child of a test's may be in a function of os.register_at_fork: no fork there.
+        if phase == "stop" and not self._is_asked and os.getpid() == self._process:
             self._is_asked = self._is_collecting = True
             self._ask()
             self._is_collecting = False
@@ -98,8 +100,8 @@ class Moments:
             return 0
         try:
             if len(interpreters.list_all()) > 1:
-                pass  # CPython by itself may crash in a fork now
-            elif _is_alone() and self._is_time_for("child"):
+                return 0  # CPython by itself may crash in a fork now
+            if _is_alone() and self._is_time_for("child"):
                 self._fork()
             elif self._is_time_for("collection"):
                 self._collect()
