@@ -7,7 +7,6 @@ STEPS = POLICIES["seal"].heap
 INTERRUPTED = """
 step, after = STEP
 import signal
-from dataclasses import replace
 from pasture.sealing import seal, steps
 def interrupt(step):
     def work():
@@ -28,7 +27,7 @@ DONE = "print(*[step.name for step in pasture.seal().steps if not step.skipped])
 
 CHILDREN = f"""
 {INTERRUPTED}
-seal.HEAP_STEPS[step] = replace(taken[step], work=interrupt(step))
+seal.HEAP_STEPS[step] = taken[step]._replace(work=interrupt(step))
 try:
     pasture.seal()
     print("not interrupted")

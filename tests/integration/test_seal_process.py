@@ -286,14 +286,13 @@ def test_a_running_thread_keeps_the_heap_unsealed_until_it_waits(run):
 
 def test_after_a_step_has_failed_the_process_and_its_children_work(run):
     found = run("""
-        from dataclasses import replace
         from pasture.sealing import seal
 
         def fail():
             raise MemoryError("as if there were none left")
 
         heap = records(20_000)
-        failing = replace(seal.HEAP_STEPS["plug-malloc"], work=fail)
+        failing = seal.HEAP_STEPS["plug-malloc"]._replace(work=fail)
         seal.HEAP_STEPS = {**seal.HEAP_STEPS, "plug-malloc": failing}
         report = pasture.seal()
         heap += records(20_000)

@@ -12,8 +12,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
@@ -29,8 +28,7 @@ def version_of(module: str, attribute: str = "__version__") -> Version:
     return tuple(map(int, re.findall(r"\d+", str(text))))
 
 
-@dataclass(frozen=True, slots=True)
-class Since:
+class Since(NamedTuple):
     """The version of a library from which on something is true; if it is not known, it is not."""
 
     version: Version
@@ -41,8 +39,7 @@ class Since:
         return version_of(self.module, self.attribute) >= self.version
 
 
-@dataclass(frozen=True, slots=True)
-class ForkAware:
+class ForkAware(NamedTuple):
     """How a library copes with a fork whose connections stay open: each child opens its own."""
 
     module: str  # name of the module, which has the version
@@ -65,8 +62,7 @@ class ForkAware:
         return tried and self.copes()
 
 
-@dataclass(frozen=True, slots=True)
-class LoopOwned:
+class LoopOwned(NamedTuple):
     """A class whose objects keep connections, threads or an event loop of asyncio itself."""
 
     # module, name: where an application imports it from.
@@ -81,8 +77,7 @@ class LoopOwned:
     unbind: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Closing:
+class Closing(NamedTuple):
     """Connections that are closed before the fork, and reopen by themselves at the next use."""
 
     kind: str  # name in the report
@@ -92,8 +87,7 @@ class Closing:
     to_database: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """Threads that are known by their names."""
 
     part: str  # part of the name
@@ -101,8 +95,7 @@ class Named:
     remedy: str  # what to do about them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Library:
+class Library(NamedTuple):
     """One library."""
 
     package: str = ""  # its name in an index of packages, in lower case; "" if it has none

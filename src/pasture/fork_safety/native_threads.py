@@ -13,8 +13,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.proc import packages
@@ -42,8 +42,7 @@ START_EACH = "start it in each worker"
 HINT = "use it in workers only: in a child a call may wait for it for ever"
 
 
-@dataclass(frozen=True, slots=True)
-class NativeThread:
+class NativeThread(NamedTuple):
     """One thread of this process."""
 
     name: str  # as the kernel shows it

@@ -12,9 +12,9 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from pasture.proc.tasks import Task, did_not_run, read_tasks
 
@@ -37,8 +37,7 @@ _BEGINNING = tuple(
 UNKNOWN = "a thread that C code started"
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(NamedTuple):
     """Another thread that can run Python code."""
 
     name: str  # that its program gave it

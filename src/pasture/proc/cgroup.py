@@ -11,24 +11,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 _PROC = Path("/proc")
 _UNLIMITED_BYTES = 1 << 60
 """Version 1 writes "no limit" as a number near 2**63."""
 
 
-@dataclass(frozen=True, slots=True)
-class Headroom:
+class Headroom(NamedTuple):
     """Memory that a control group leaves."""
 
     bytes: int  # until the limit, clean file pages counted as free; never negative
     group: Path  # the folder of the group whose limit is the narrowest
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """A control group that has a limit."""
 
     limit_bytes: int  # that its processes may use together
@@ -49,8 +47,7 @@ class Usage:
         return max(0, self.limit_bytes - self.used_bytes + files)
 
 
-@dataclass(frozen=True, slots=True)
-class _Version:
+class _Version(NamedTuple):
     limit: str
     usage: str
     idle_file: str

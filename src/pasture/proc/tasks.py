@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 _PROC = Path("/proc")
 _ASLEEP = "S"
@@ -22,8 +22,7 @@ _PRIVATE = 128
 _ARGUMENTS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     """One thread at one moment."""
 
     # How often the kernel took it off a processor. Two equal ones of a thread that was asleep at
@@ -68,8 +67,7 @@ def read_some(folder: Path, numbers: Iterable[int]) -> Mapping[int, Task]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """The call of the kernel that a thread waits in. Source: proc_pid_syscall(5), futex(2)."""
 
     number: int

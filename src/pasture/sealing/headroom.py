@@ -5,14 +5,13 @@ A step that does not fit is not started: what goes over the limit of a group end
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pasture.proc.cgroup import Headroom, read_headroom
 from pasture.proc.own_memory import read_own_memory
 
 
-@dataclass(frozen=True, slots=True)
-class Peak:
+class Peak(NamedTuple):
     """Memory that a step may need for a moment: twice what was measured."""
 
     part: float  # of what the process has in memory
@@ -27,8 +26,7 @@ SNAPSHOT = Peak(0.05)
 """Of the heap, written to a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(NamedTuple):
     headroom: Headroom | None  # of the narrowest control group; None without a limit
     resident_bytes: int  # of this process
 

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import FIRST_IMMORTAL, left_out, native
@@ -24,8 +25,7 @@ PLUG_AFTER_OBJECTS = 1_000
 """Objects that have to be sealed since holes were plugged, before they are plugged again."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepResult:
+class StepResult(NamedTuple):
     """Counts of a step; a note and problems say what counts cannot."""
 
     counts: Counts
@@ -33,8 +33,7 @@ class StepResult:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Lack:
+class Lack(NamedTuple):
     """An interpreter that is too old for a step, in words."""
 
     first: tuple[int, int]  # the version of CPython from which on the step exists
@@ -42,8 +41,7 @@ class Lack:
     cost: str  # of that
 
 
-@dataclass(frozen=True, slots=True)
-class HeapStep:
+class HeapStep(NamedTuple):
     """One step, in the process that forks. It holds the interpreter's lock from start to end."""
 
     # Does it and returns its counts, by name; or these with a note.

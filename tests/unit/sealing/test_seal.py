@@ -4,7 +4,7 @@ import gc
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -51,7 +51,7 @@ class Heap:
 def heap(monkeypatch: pytest.MonkeyPatch) -> Heap:
     state = Heap()
     state.steps = {
-        name: replace(row, work=partial(state.take, name)) for name, row in HEAP_STEPS.items()
+        name: row._replace(work=partial(state.take, name)) for name, row in HEAP_STEPS.items()
     }
     monkeypatch.setattr(seal, "HEAP_STEPS", state.steps)
     monkeypatch.setattr(seal, "current", lambda: SUPPORTED)
@@ -304,7 +304,7 @@ def test_the_collector_rests_during_the_steps_and_is_on_again_afterwards(heap: H
         seen.append(gc.isenabled())
         return {}
 
-    heap.steps["freeze"] = replace(HEAP_STEPS["freeze"], work=look)
+    heap.steps["freeze"] = HEAP_STEPS["freeze"]._replace(work=look)
     seal.seal(Policy("own", "", heap=("freeze",)))
     assert seen == [False]
     assert gc.isenabled()

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.fork_safety import kept
 from pasture.fork_safety.library import Closing, Library
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 _IDLE_S = 0.5
 _END_S = 1.0
@@ -24,6 +26,10 @@ def _end_thread(problems: list[str]) -> int:
     """End it if it waits for work; the next call starts another, in whichever process."""
     sync = sys.modules.get("asgiref.sync")
     owner: Any = getattr(sync, "SyncToAsync", None)
+    if owner is None:
+        return 0
+    from concurrent.futures import ThreadPoolExecutor  # there: asgiref has imported it
+
     executor = getattr(owner, "single_thread_executor", None)
     # Of another package's making, or a greenlet under gevent's patches, it is left alone.
     if type(executor) is not ThreadPoolExecutor:
