@@ -3,12 +3,12 @@
     plugin -> standby -> waiting (a later run's controller)
     plugin -> start -> nodes -> controller -> mold -> keeper -> waiting
                                               mold -> keeper -> recollection -> inputs
-                                              mold -> worker -> isolation -> gateway
+                                              mold -> worker -> isolation -> events -> gateway
                                               all -> collection, exits, lookout, cards, shared, keep
 
 docs/pytest.md is the user's guide.
 """
 
-from pytest_pasture.shared import pasture_shared
+from pytest_pasture.shared import pasture_service, pasture_shared
 
-__all__ = ["pasture_shared"]
+__all__ = ["pasture_service", "pasture_shared"]

@@ -30,7 +30,8 @@ class Collection:
 
     input: WorkerInput
     interactor: Any  # xdist's
-    first_socket: int  # of the first worker that is wanted
+    first_sockets: list[int]  # of the first worker that is wanted
+    collected: bytes  # what each worker sends of the collection
     shared: Shared
 
     def __init__(self, config: pytest.Config, control: Channel, is_kept: bool) -> None:

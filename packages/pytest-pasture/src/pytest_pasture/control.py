@@ -27,6 +27,11 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class SetsUp:
+    """From the mold: it sets up fixtures, whose end may take its time."""
+
+
+@dataclass(frozen=True, slots=True)
 class Sealed:
     """From the mold: everything is collected. Seconds by phase, and what the seal reported.
 
@@ -112,7 +117,9 @@ class Ended:
     status: int
 
 
-Message = Wanted | Sealed | Forked | Declined | Hello | Kept | Unfit | Stop | Signal | Ended
+Message = (
+    Wanted | SetsUp | Sealed | Forked | Declined | Hello | Kept | Unfit | Stop | Signal | Ended
+)
 
 
 @dataclass(slots=True)

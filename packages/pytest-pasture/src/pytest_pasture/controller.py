@@ -24,17 +24,21 @@ import execnet
 import pytest
 
 from pytest_pasture import mold
-from pytest_pasture.control import Channel, Declined, Forked, Kept, Sealed, Wanted
+from pytest_pasture.control import Channel, Declined, Forked, Kept, Sealed, SetsUp, Wanted
 from pytest_pasture.keeper import Keeper
 from pytest_pasture.lookout import LookOut
 
 STOP_LIMIT_S = 5.0
-"""How long the mold may take to end, once nothing is asked of it."""
+"""How long the mold may take to end, once nothing is asked of it, unless it has set up fixtures."""
+
+START_LIMIT_S = 10.0
+"""How long a plain worker may take to start before the next one is started, too."""
 
 _PLAIN = """\
 import sys
 if {path!r} not in sys.path: sys.path.insert(0, {path!r})
-from execnet.gateway_base import serve, init_popen_io, get_execmodel
+from execnet.gateway_base import os, serve, init_popen_io, get_execmodel
+os.close({started})
 serve(init_popen_io(get_execmodel({model!r})), id={id!r})
 """
 
@@ -77,7 +81,7 @@ class Request:
     """A worker, from the moment that xdist wants it."""
 
     id: str
-    end: socket.socket  # the worker's
+    ends: tuple[socket.socket, ...]  # the worker's: execnet's, and that for events
     process: Process | subprocess.Popen[bytes] | None = None
     plain: bool = False  # an interpreter of its own
     settled: threading.Event = field(default_factory=threading.Event)
@@ -98,6 +102,7 @@ class Mold:
         self.requests: dict[str, Request] = {}
         self.sealed: Sealed | None = None
         self.reason: str | None = None  # why workers are plain ones
+        self.stop_limit_s: float | None = STOP_LIMIT_S
         self.started = time.perf_counter()
         self._lock = threading.Lock()
         self._closing = False
@@ -143,9 +148,9 @@ class Mold:
         self.control.close()
         mold.run(config, control, lookout, keeper)
 
-    def request(self, id: str, end: socket.socket) -> Request:
+    def request(self, id: str, *ends: socket.socket) -> Request:
         """Note that a worker is going to be wanted."""
-        request = self.requests[id] = Request(id, end)
+        request = self.requests[id] = Request(id, ends)
         return request
 
     def want(self, request: Request, workerinput: dict[str, Any], basetemp: str | None) -> None:
@@ -154,7 +159,7 @@ class Mold:
             if self.reason is None:
                 try:
                     message = Wanted(request.id, workerinput, basetemp)
-                    self.control.send(message, request.end.fileno())
+                    self.control.send(message, *(end.fileno() for end in request.ends))
                 except Exception as error:  # too large a message, or one that cannot be pickled
                     self._decline(request, f"{type(error).__name__}: {error}")
             else:
@@ -176,6 +181,8 @@ class Mold:
         match message:
             case Sealed():
                 self.sealed = message
+            case SetsUp():
+                self.stop_limit_s = None
             case Kept(pid):
                 self.process = Process(pid)
             case Forked(id, pid):
@@ -207,17 +214,25 @@ class Mold:
         if not self._closing:
             request.plain = True
             path = str(Path(execnet.__file__).parent.parent)
-            code = _PLAIN.format(path=path, model="main_thread_only", id=f"{request.id}-worker")
+            ours, started = os.pipe()
+            names = {"path": path, "id": f"{request.id}-worker", "started": started}
+            code = _PLAIN.format(**names, model="main_thread_only")
             words = [sys.executable, "-u", "-c", code]
-            descriptor = request.end.fileno()
+            end = request.ends[0].fileno()
             try:
-                request.process = subprocess.Popen(words, stdin=descriptor, stdout=descriptor)
+                request.process = subprocess.Popen(words, stdin=end, stdout=end, pass_fds=[started])
             except OSError as error:  # xdist sees the connection closed
                 self.report(f"{request.id} cannot be started: {error}")
+            os.close(started)
+            # As xdist starts them, one after the other: an error in all of them at the same moment
+            # has another exit code there, too.
+            select.select([ours], [], [], START_LIMIT_S)
+            os.close(ours)
         self._settle(request)
 
     def _settle(self, request: Request) -> None:
-        request.end.close()
+        for end in request.ends:
+            end.close()
         request.settled.set()
 
     def interrupt(self) -> None:
@@ -238,7 +253,7 @@ class Mold:
             self.process.signal(signal.SIGINT)
         with suppress(OSError):
             self.control.socket.shutdown(socket.SHUT_RDWR)
-        if not self.process.wait(STOP_LIMIT_S):
+        if not self.process.wait(self.stop_limit_s):
             self.process.kill()
         with suppress(ChildProcessError):
             os.waitpid(self.process.pid, 0)

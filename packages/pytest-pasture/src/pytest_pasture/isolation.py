@@ -15,30 +15,30 @@ import struct
 import time
 import warnings
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import pytest
 from _pytest.tmpdir import TempPathFactory
 
 from pasture.sealing import exit
 from pytest_pasture import cards, exits
-from pytest_pasture.gateway import SocketIO
+from pytest_pasture.events import HEADER, Interactor
 
-_HEADER = struct.Struct("!bii")  # execnet's: code, channel, length of what follows
 _ORDER = struct.Struct("ii")  # a test, and the one that follows it in the same process, or _NONE
 _NONE = -1
-_MARK = 127  # no message of execnet's
-_ENDED = _HEADER.pack(_MARK, 0, 0)  # a test has ended, and another one follows
-_STOPPED = _HEADER.pack(_MARK, 1, 0)  # a test has ended, and is the last one of the run
+_ENDED = HEADER.pack(126, 0)  # no event: a test has ended, and another one follows
+_STOPPED = HEADER.pack(127, 0)  # a test has ended, and is the last one of the run
+_MARKS = _ENDED, _STOPPED
 _CHUNK_BYTES = 1 << 16
 
 
 class Apart:
     """Runs the tests of a worker in processes of their own."""
 
-    def __init__(self, interactor: Any, io: SocketIO, by: str) -> None:
+    def __init__(self, interactor: Interactor, by: str) -> None:
+        assert interactor.io is not None
         self.interactor = interactor
-        self.io = io
+        self.io = interactor.io
         self.by_module = by == "module"
         self.child: _Child | None = None
         # What tests would make again, each for itself, and so delete each other's.
@@ -184,13 +184,14 @@ class _Child:
 def _whole(data: bytearray) -> tuple[bytes, bytes | None]:
     """The messages, and the mark that ends them."""
     at = 0
-    while at + _HEADER.size <= len(data):
-        code, _, length = _HEADER.unpack_from(data, at)
-        if code == _MARK:
-            return bytes(data[:at]), bytes(data[at : at + _HEADER.size])
-        if at + _HEADER.size + length > len(data):
+    while at + HEADER.size <= len(data):
+        header = bytes(data[at : at + HEADER.size])
+        if header in _MARKS:
+            return bytes(data[:at]), header
+        _, length = HEADER.unpack(header)
+        if at + HEADER.size + length > len(data):
             break
-        at += _HEADER.size + length
+        at += HEADER.size + length
     return bytes(data[:at]), None
 
 

@@ -61,7 +61,8 @@ class Keeper:
         later = waiting.fork()
         if later:
             mold.control.close()
-            os.close(mold.first_socket)
+            for descriptor in mold.first_sockets:
+                os.close(descriptor)
             mold.standard.let_go()
             self.since = time.monotonic()
             run = waiting.serve()

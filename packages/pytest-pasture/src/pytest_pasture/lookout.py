@@ -13,6 +13,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -22,6 +23,7 @@ from weakref import WeakKeyDictionary
 
 from pasture.fork_safety import generators
 from pasture.observing import asker
+from pasture.proc.tree import children
 from pasture.reasons import Hazard
 from pytest_pasture import cards
 
@@ -62,6 +64,7 @@ class LookOut:
     noted: list[Finding] = field(default_factory=list)
     worker: str | None = None  # in the mold: what packages with a card get for an answer
     at_exit: bool = False  # what is called at the exit is not the standard library's alone
+    services: set[int] = field(default_factory=set)  # processes that are meant for all workers
     _unnamed: WeakKeyDictionary[socket.socket, Finding] = field(default_factory=WeakKeyDictionary)
     """Sockets at a port of the kernel's choice, until a caller asks which one it is."""
 
@@ -106,6 +109,19 @@ class LookOut:
 
         self._replace(plain, "bind", bind)
         self._replace(plain, "getsockname", getsockname)
+
+    @contextmanager
+    def of_a_service(self) -> Iterator[None]:
+        """Have programs, ports and temporary files be for all workers."""
+        noted, unnamed = list(self.noted), dict(self._unnamed)
+        before = set(children(os.getpid()))
+        try:
+            yield
+        finally:
+            self.services |= set(children(os.getpid())) - before
+            added = self.noted[len(noted) :]
+            self.noted = noted + [one for one in added if one.kind == "worker-id"]
+            self._unnamed = WeakKeyDictionary(unnamed)
 
     @property
     def findings(self) -> list[Finding]:

@@ -14,13 +14,14 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
-from _pytest import cacheprovider, stepwise
+from _pytest import cacheprovider, stepwise, terminal
+from _pytest.terminal import TerminalReporter
 from xdist import remote
 
 import pasture
@@ -29,11 +30,12 @@ from pasture.fork_safety.survey import survey
 from pasture.proc.tree import children, command_of
 from pasture.reasons import Hazard
 from pasture.sealing import exit
-from pytest_pasture import cards, exits, loops, worker
+from pytest_pasture import cards, events, exits, loops, worker
 from pytest_pasture.collection import Collection
-from pytest_pasture.control import Channel, Declined, Forked, Sealed, Wanted
+from pytest_pasture.control import Channel, Declined, Forked, Sealed, SetsUp, Wanted
 from pytest_pasture.keeper import Keeper
 from pytest_pasture.lookout import LASTING, Finding, LookOut, WorkerInput, findings_of
+from pytest_pasture.reporter import Reporter
 from pytest_pasture.shared import Shared
 from pytest_pasture.streams import detach
 
@@ -88,25 +90,32 @@ class Mold(Collection):
         first = self.control.receive()
         if not isinstance(first, Wanted):
             return
-        self.first, self.first_socket = first, self.control.descriptors[0]
+        self.first, self.first_sockets = first, self.control.descriptors
         self.started = time.perf_counter()
         self.input = WorkerInput(first.workerinput)
         self.lookout.worker = first.id
         _as_worker(self.config, self.input, first.basetemp)
-        self.interactor = remote.WorkerInteractor(self.config, self.recorder)
+        self.interactor = events.Interactor(self.config, self.recorder)
         remote.interactor = self.interactor
         self.input.read.clear()
         self.config.pluginmanager.register(self, "pasture-mold")
         if self.keeper is not None:
             vars(self.config.option).update(dict.fromkeys(_OF_CACHE, False))
             self._call_when_collected(self._keep)
+        terminal.TerminalReporter = Reporter  # type: ignore[misc]
+        Reporter.interactor = self.interactor
         status = self.config.hook.pytest_cmdline_main(config=self.config)
         if self.worker is None:
             self.decline(f"the session ended before its tests, with status {int(status)}")
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        terminal.TerminalReporter = TerminalReporter  # type: ignore[misc]
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         if self.worker is None and excinfo.errisinstance(KeyboardInterrupt):
+            self.tear_down()
             with suppress(OSError):
                 self.control.send(Declined("interrupted", interrupted=True))
             exit.leave(0)
@@ -146,15 +155,16 @@ class Mold(Collection):
         )
         with suppress(OSError):
             self.control.send(message)
-        wanted, descriptor = self.serve()
-        self.worker = worker.Worker(self, wanted, descriptor)
+        self.collected = events.frames(self.recorder.events)
+        wanted, descriptors = self.serve()
+        self.worker = worker.Worker(self, wanted, *descriptors)
         return self.worker.run_tests()
 
     def share(self) -> None:
         """Set up what is marked to be set up once."""
-        self.shared = Shared(self.interactor.session)
+        self.shared = Shared(self.interactor.session, self.lookout, self.is_kept)
         read = dict(self.input.read)
-        self.shared.set_up()
+        self.shared.set_up(lambda: self.control.send(SetsUp()))
         if self.shared.notes:  # what one of them read is gone with it
             self.input.read = read
             self.notes += self.shared.notes
@@ -179,9 +189,14 @@ class Mold(Collection):
     def decline_for(self, finding: Finding | None) -> None:
         """Leave, if something rules out forked workers."""
         if finding is not None:
+            self.tear_down()  # a plain worker may take the same port
             self.decline(str(finding))
-            self.shared.tear_down()
             exit.leave(0)
+
+    def tear_down(self) -> None:
+        """End what was set up once."""
+        if (shared := getattr(self, "shared", None)) is not None:
+            shared.tear_down()
 
     def hazards(self, hazards: Iterable[Hazard]) -> Iterator[Finding]:
         """Those that break a worker and are not allowed."""
@@ -229,7 +244,7 @@ class Mold(Collection):
         first = self.control.receive()
         if not isinstance(first, Wanted):
             exit.leave(0)
-        self.first, self.first_socket = first, self.control.descriptors[0]
+        self.first, self.first_sockets = first, self.control.descriptors
         if (key := self.input.differs(first.workerinput)) is not None:
             self.decline_for(
                 Finding("worker-input", f"workerinput[{key!r}] was read for an earlier run")
@@ -251,7 +266,7 @@ class Mold(Collection):
     def obstacle(self) -> Finding | None:
         """Why no worker can be forked from this collection."""
         self.loops, is_idle = loops.idle(self.loops)
-        findings = [*self.lookout.findings, *processes()]
+        findings = [*self.lookout.findings, *processes(self.lookout.services)]
         if not is_idle:
             findings.append(Finding("event-loop", "an event loop was made, or another epoll"))
         return next((one for one in findings if one.kind not in self.allowed), None)
@@ -260,37 +275,37 @@ class Mold(Collection):
         with suppress(OSError):
             self.control.send(Declined(reason, id))
 
-    def serve(self) -> tuple[Wanted, int]:
+    def serve(self) -> tuple[Wanted, list[int]]:
         """Fork a worker for each message; returns in the workers."""
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        wanted, descriptor = self.first, self.first_socket
+        wanted, descriptors = self.first, self.first_sockets
         while True:
-            if self.fork(wanted, descriptor):
+            if self.fork(wanted, descriptors):
                 self.shared.disown()
                 signal.signal(signal.SIGINT, interrupt)
-                return wanted, descriptor
+                return wanted, descriptors
             message = self.next_message()
             if not isinstance(message, Wanted):
                 self.shared.tear_down()
                 exit.leave(0)
-            wanted, descriptor = message, self.control.descriptors[0]
+            wanted, descriptors = message, self.control.descriptors
 
-    def fork(self, wanted: Wanted, descriptor: int) -> bool:
+    def fork(self, wanted: Wanted, descriptors: list[int]) -> bool:
         """Whether this is the worker."""
         key = self.input.differs(wanted.workerinput)
+        pid = None
         if key is not None and "worker-input" not in self.allowed:
             self.decline(f"workerinput[{key!r}] was read before the fork (worker-input)", wanted.id)
-            os.close(descriptor)
-            return False
-        try:
-            pid = os.fork()
-        except OSError as error:
-            self.decline(f"it cannot fork: {error}", wanted.id)
-            os.close(descriptor)
-            return False
-        if pid:
-            os.close(descriptor)
-            self.children[os.pidfd_open(pid)] = pid
+        else:
+            try:
+                pid = os.fork()
+            except OSError as error:
+                self.decline(f"it cannot fork: {error}", wanted.id)
+        if pid != 0:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            if pid is not None:
+                self.children[os.pidfd_open(pid)] = pid
             return False
         with suppress(OSError):  # the controller is gone: its end of the worker's socket says so
             self.control.send(Forked(wanted.id, os.getpid()))
@@ -333,9 +348,10 @@ def _as_worker(config: pytest.Config, workerinput: WorkerInput, basetemp: str | 
     os.environ["PYTEST_XDIST_WORKER_COUNT"] = str(workerinput["workercount"])
 
 
-def processes() -> tuple[Finding, ...]:
+def processes(services: Set[int] = frozenset()) -> tuple[Finding, ...]:
     """Programs that this process has started, which no child can wait for."""
-    commands = (" ".join(command_of(pid)) for pid in children(os.getpid()))
+    started = set(children(os.getpid())) - services
+    commands = (" ".join(command_of(pid)) for pid in started)
     return tuple(
         Finding("process", f"this was started before the fork: {command[:60]}")
         for command in commands

@@ -16,6 +16,7 @@ from execnet.gateway import RInfo
 from xdist import workermanage
 
 from pytest_pasture.controller import Mold, Request
+from pytest_pasture.events import Events, Node
 from pytest_pasture.gateway import SocketIO
 
 # The name until pytest-xdist 3.6.
@@ -48,19 +49,20 @@ class NodeManager(workermanage.NodeManager):  # type: ignore[misc]
         mold = self.config.stash.get(MOLD, None)
         if mold is None:
             return super().setup_node(spec, putevent)
-        gateway = self._gateway(mold, spec)
+        gateway, events = self._gateway(mold, spec)
         self.config.hook.pytest_xdist_newgateway(gateway=gateway)
-        node = workermanage.WorkerController(self, gateway, self.config, putevent)
+        node = Node(self, gateway, self.config, putevent)
         gateway.node = node  # type: ignore[attr-defined]
+        putevent.__self__.read(node, events)
         node.setup()
         return node
 
-    def _gateway(self, mold: Mold, spec: execnet.XSpec) -> execnet.Gateway:
+    def _gateway(self, mold: Mold, spec: execnet.XSpec) -> tuple[execnet.Gateway, socket.socket]:
         self.group.allocate_id(spec)
         assert spec.id is not None
-        ours, theirs = socket.socketpair()
+        (ours, theirs), (events, for_events) = socket.socketpair(), socket.socketpair()
         io = ControllerIO(ours, self.group.execmodel)
-        io.request = mold.request(spec.id, theirs)
+        io.request = mold.request(spec.id, theirs, for_events)
         gateway = execnet.Gateway(io, spec)
         self.group._register(gateway)
         gateway._cache_rinfo = RInfo(
@@ -72,7 +74,7 @@ class NodeManager(workermanage.NodeManager):  # type: ignore[misc]
                 "pid": None,
             }
         )
-        return gateway
+        return gateway, events
 
     def teardown_nodes(self) -> None:
         mold = self.config.stash.get(MOLD, None)
@@ -84,10 +86,15 @@ class NodeManager(workermanage.NodeManager):  # type: ignore[misc]
 
 
 class Order:
-    """Has the mold fork a node that is configured, right before xdist writes to it."""
+    """Has xdist read what workers write, and the mold fork each node once it is configured."""
 
     def __init__(self, mold: Mold) -> None:
         self.mold = mold
+
+    @pytest.hookimpl
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Before xdist's own, which makes the nodes."""
+        session.config.pluginmanager.getplugin("dsession").queue = Events()
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure_node(self, node: workermanage.WorkerController) -> None:

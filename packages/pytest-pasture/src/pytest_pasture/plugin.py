@@ -64,6 +64,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
     )
     parser.addini(
+        "pasture_services",
+        "names of fixtures of session scope that start a service once, for all workers",
+        type="args",
+        default=[],
+    )
+    parser.addini(
         "pasture_allow",
         "kinds of findings that are no reason for plain pytest-xdist",
         type="args",

@@ -27,13 +27,13 @@ from pytest_pasture.lookout import WORKER
 class Worker:
     """This process, from its fork to its end."""
 
-    def __init__(self, mold: Collection, wanted: Wanted, descriptor: int) -> None:
+    def __init__(self, mold: Collection, wanted: Wanted, descriptor: int, events: int) -> None:
         self.forked = time.perf_counter()
         self.first_test: float | None = None
         self.mold = mold
         self.config = mold.config
         self.wanted = wanted
-        self.socket = socket.socket(fileno=descriptor)
+        self.socket, self.events = (socket.socket(fileno=one) for one in (descriptor, events))
 
     def run_tests(self) -> object:
         """Take up the session where the mold left it; returns when no test is left."""
@@ -43,7 +43,8 @@ class Worker:
             os.setpgid(0, 0)  # the controller sends its interrupts to the group
         streams.renew(config)
         loops.renew(self.mold.loops)
-        io = SocketIO(self.socket, gateway_base.get_execmodel("main_thread_only"))
+        model = gateway_base.get_execmodel("main_thread_only")
+        io = SocketIO(self.socket, model)
         self.gateway = Gateway(io, f"{self.wanted.id}-worker")
         channel = self.gateway.tasks.get()
         if channel is None:  # the controller has gone
@@ -58,10 +59,10 @@ class Worker:
         interactor.log.name = f"worker-{self.wanted.id}"
         interactor.channel = channel
         config.pluginmanager.register(self, "pasture-worker")
-        for event in self.mold.recorder.events:
-            channel.send(event)
+        interactor.io = SocketIO(self.events, model)
+        interactor.io.write(self.mold.collected)
         if by := config.getoption("fork_each"):
-            interactor.run_one_test = isolation.Apart(interactor, io, by).run_one_test
+            interactor.run_one_test = isolation.Apart(interactor, by).run_one_test
         return interactor.pytest_runtestloop(self.mold.interactor.session)
 
     def identify(self, workerinput: dict[str, Any], basetemp: str | None) -> None:

@@ -144,9 +144,9 @@ def test_what_was_looked_for_in_vain_is_looked_for_again(suite: Any, words: tupl
     suite.write("tests/helper.py", "")
     run, reason = suite.collected(*words)
     assert run.counts == {"failure": 1} and reason.endswith("tests/helper.py is new")
-    suite.write("tests/conftest.py", "def pytest_itemcollected(): raise ValueError\n")
-    run = suite.run("--keep", *words)
-    assert run.code == 3 and "ValueError" in run.output
+    suite.write("tests/conftest.py", "def pytest_runtest_setup(): raise ValueError\n")
+    run, reason = suite.collected(*words)
+    assert run.counts == {"error": 1} and reason
 
 
 def test_an_interrupt_ends_the_run_and_not_what_is_kept(project: Any) -> None:

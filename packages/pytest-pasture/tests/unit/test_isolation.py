@@ -2,20 +2,21 @@
 
 import pytest
 
-from pytest_pasture.isolation import _ENDED, _HEADER, _whole
+from pytest_pasture.events import HEADER
+from pytest_pasture.isolation import _ENDED, _whole
 
 pytestmark = pytest.mark.once
 
-MESSAGES = b"".join(_HEADER.pack(3, 1, len(text)) + text for text in (b"one", b"", b"three"))
+MESSAGES = b"".join(HEADER.pack(3, len(text)) + text for text in (b"one", b"", b"three"))
 
 
 @pytest.mark.parametrize(
     ("sent", "passed_on"),
     [
         (len(MESSAGES), len(MESSAGES)),
-        (len(MESSAGES) - 1, 2 * _HEADER.size + 3),
-        (2 * _HEADER.size + 3 + 4, 2 * _HEADER.size + 3),
-        (_HEADER.size + 2, 0),
+        (len(MESSAGES) - 1, 2 * HEADER.size + 3),
+        (2 * HEADER.size + 3 + 4, 2 * HEADER.size + 3),
+        (HEADER.size + 2, 0),
         (0, 0),
     ],
 )
@@ -25,5 +26,5 @@ def test_a_message_that_a_process_did_not_finish_is_left_out(sent: int, passed_o
 
 def test_the_mark_of_an_end_is_no_message_and_no_part_of_one() -> None:
     assert _whole(bytearray(MESSAGES + _ENDED)) == (MESSAGES, _ENDED)
-    within = _HEADER.pack(3, 1, len(_ENDED)) + _ENDED
+    within = HEADER.pack(3, len(_ENDED)) + _ENDED
     assert _whole(bytearray(within)) == (within, None)

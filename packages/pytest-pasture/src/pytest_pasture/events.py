@@ -1,0 +1,328 @@
+"""What workers report, next to execnet's channel: frames that the controller reads many at a time.
+
+A frame is in the kernel's hands when `send` returns, so a worker that dies has lost none, and a
+worker waits for no reader. Events of a test that passed are a few fields, out of which the
+controller makes the report that pytest would have made of it. All others, and those that another
+plug-in serializes, are execnet's own bytes. Within a worker their order is kept; its end comes
+after them.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import select
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from execnet.gateway_base import dumps_internal, loads_internal
+from xdist import remote, workermanage
+
+from pytest_pasture.gateway import SocketIO
+
+HEADER = struct.Struct("!BI")  # kind, length of what follows
+EVENT, IDS, START, REPORT, FINISH, COMPLETE = range(6)
+
+_INTERVAL_S = 0.005
+"""How long the controller lets workers write before it reads again."""
+
+_CHUNK_BYTES = 1 << 20
+_FIELDS = vars(pytest.TestReport("", ("", None, ""), {}, "passed", None, "setup")).keys()
+
+_LOCATIONS = [str, int, str], [str, type(None), str]
+
+Location = tuple[str, int | None, str]
+
+
+def frame(kind: int, body: bytes) -> bytes:
+    return HEADER.pack(kind, len(body)) + body
+
+
+def frames(events: Iterable[tuple[str, dict[str, Any]]]) -> bytes:
+    """Of what a collection has sent."""
+    return b"".join(_of_collection(name, values) for name, values in events)
+
+
+def _of_collection(name: str, values: dict[str, Any]) -> bytes:
+    if name == "collectionfinish" and _are_strings(values["ids"]):
+        return frame(IDS, marshal.dumps(values["ids"]))
+    return frame(EVENT, dumps_internal((name, values)))
+
+
+def _are_strings(values: Any) -> bool:
+    return set(map(type, values)) <= {str}
+
+
+def are_pytests(hook: Any) -> bool:
+    """Whether no other plug-in has a say in it."""
+    return all(one.function.__module__.startswith("_pytest.") for one in hook.get_hookimpls())
+
+
+class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
+    """xdist's, whose events go into frames once there is a connection."""
+
+    io: SocketIO | None = None
+    _ids: list[str] = []  # noqa: RUF012 - as the controller knows them
+    _started: tuple[str, Location] | None = None  # what the controller knows of the test
+    _index = -1
+    _keywords: dict[str, Any] | None = None
+
+    def sendevent(self, name: str, **kwargs: Any) -> None:
+        if self.io is None:
+            super().sendevent(name, **kwargs)
+            if name == "collectionfinish":
+                self._ids = kwargs["ids"] if _are_strings(kwargs["ids"]) else []
+        elif name == "runtest_protocol_complete":
+            self.io.write(
+                frame(COMPLETE, marshal.dumps((kwargs["item_index"], kwargs["duration"])))
+            )
+        else:
+            self.log("sending", name, kwargs)
+            self.io.write(frame(EVENT, dumps_internal((name, kwargs))))
+
+    @pytest.hookimpl
+    def pytest_runtest_logstart(self, nodeid: str, location: Location) -> None:
+        self._started = self._keywords = None
+        index = self.item_index
+        if self.io is None or self._ids[index : index + 1] != [nodeid] or not _is_plain(location):
+            super().pytest_runtest_logstart(nodeid, location)
+            return
+        self._started, self._index = (nodeid, location), index
+        self.io.write(frame(START, marshal.dumps((index, *location))))
+
+    @pytest.hookimpl
+    def pytest_runtest_logfinish(self, nodeid: str, location: Location) -> None:
+        if self.io is None or (nodeid, location) != self._started:
+            super().pytest_runtest_logfinish(nodeid, location)
+        else:
+            self.io.write(frame(FINISH, b""))
+
+    @pytest.hookimpl
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if self.io is None or not self.has_only_passed(report):
+            super().pytest_runtest_logreport(report)
+            return
+        keywords = None if report.keywords == self._keywords else dict(report.keywords)
+        if keywords is not None:
+            self._keywords = keywords
+        fields = report.when, report.duration, report.start, report.stop, keywords
+        self.io.write(frame(REPORT, marshal.dumps(fields)))
+
+    def has_only_passed(self, report: pytest.TestReport) -> bool:
+        """Whether there is nothing in it but times, and what the controller knows."""
+        return (
+            type(report) is pytest.TestReport
+            and report.outcome == "passed"
+            and report.longrepr is None
+            and not report.sections
+            and not report.user_properties
+            and vars(report).keys() == _FIELDS
+            and (report.nodeid, report.location) == self._started
+            and self._index == self.item_index
+            and self.session.items[self._index].nodeid == report.nodeid
+            and set(map(type, report.keywords.values())) <= {int}
+            and are_pytests(self.config.hook.pytest_report_to_serializable)
+        )
+
+
+def _is_plain(location: Location) -> bool:
+    return type(location) is tuple and [*map(type, location)] in _LOCATIONS
+
+
+class Node(workermanage.WorkerController):  # type: ignore[misc]
+    """xdist's, which takes frames as well."""
+
+    events: Events
+    _has_left = False  # what it wrote last may still be read
+
+    @property
+    def shutting_down(self) -> bool:
+        """Whether no test can be sent to it."""
+        return self._has_left or bool(super().shutting_down)
+
+    def process_from_remote(self, eventcall: Any) -> None:
+        """In a thread of execnet's: all events of a plain worker, the end of a forked one."""
+        if eventcall is workermanage.Marker.END:
+            self._has_left = True
+            self.events.end(self)
+        else:
+            super().process_from_remote(eventcall)
+
+    def process_end(self) -> None:
+        super().process_from_remote(workermanage.Marker.END)
+
+
+class _Stream:
+    """The frames of one node."""
+
+    def __init__(self, node: Node, decoded: deque[tuple[str, dict[str, Any]]]) -> None:
+        self.node = node
+        self._decoded = decoded
+        self._known = node.events.known
+        self._buffer = bytearray()
+        self._ids: list[str] = []
+        self._test: dict[str, Any] = {}
+
+    def take(self, data: bytes) -> None:
+        buffer = self._buffer
+        buffer += data
+        at = 0
+        while at + HEADER.size <= len(buffer):
+            kind, length = HEADER.unpack_from(buffer, at)
+            end = at + HEADER.size + length
+            if end > len(buffer):
+                break
+            self._take(kind, bytes(buffer[at + HEADER.size : end]))
+            at = end
+        del buffer[:at]
+
+    def _take(self, kind: int, body: bytes) -> None:
+        node = self.node
+        if kind == EVENT:
+            node.putevent = self._decoded.append
+            node.process_from_remote(loads_internal(body))
+        elif kind == IDS:
+            self._ids = node.events.ids_of(body)
+            self._event("collectionfinish", ids=list(self._ids))
+        elif kind == START:
+            index, path, line, domain = marshal.loads(body)
+            nodeid, location = self._ids[index], (self._known(path), line, domain)
+            self._test = {"nodeid": nodeid, "location": location, "item_index": index}
+            self._event("logstart", nodeid=nodeid, location=location)
+        elif kind == REPORT:
+            self._event("testreport", rep=self._report(*marshal.loads(body)))
+        elif kind == FINISH:
+            test = self._test
+            self._event("logfinish", nodeid=test["nodeid"], location=test["location"])
+        elif kind == COMPLETE:
+            index, duration = marshal.loads(body)
+            self._event("runtest_protocol_complete", item_index=index, duration=duration)
+
+    def _event(self, name: str, **values: Any) -> None:
+        self._decoded.append((name, {"node": self.node, **values}))
+
+    def _report(
+        self, when: str, duration: float, start: float, stop: float, keywords: Any
+    ) -> pytest.TestReport:
+        """As pytest makes it of what xdist sends."""
+        node, test = self.node, self._test
+        if keywords is not None:
+            test["keywords"] = {self._known(name): value for name, value in keywords.items()}
+        data = {
+            "nodeid": test["nodeid"],
+            "location": test["location"],
+            "keywords": dict(test["keywords"]),
+            "outcome": "passed",
+            "longrepr": None,
+            "when": when,
+            "user_properties": [],
+            "sections": [],
+            "duration": duration,
+            "start": start,
+            "stop": stop,
+            "$report_type": "TestReport",
+            "item_index": test["item_index"],
+            "worker_id": node.workerinput["workerid"],
+            "testrun_uid": node.workerinput["testrunuid"],
+        }
+        hook = node.config.hook.pytest_report_from_serializable
+        if are_pytests(hook):
+            return pytest.TestReport(**data)
+        made: pytest.TestReport = hook(config=node.config, data=data)
+        return made
+
+
+class Events(SimpleQueue[Any]):
+    """The queue of xdist's session, which a thread feeds with what workers have written."""
+
+    def __init__(self) -> None:
+        self._decoded: deque[tuple[str, dict[str, Any]]] = deque()
+        self._streams: dict[int, tuple[socket.socket, _Stream]] = {}
+        self._ended: deque[Node] = deque()
+        self._ids: tuple[bytes, list[str]] = b"", []
+        self._strings: dict[str, str] = {}
+        self._poll = select.poll()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._poll.register(self._wake, select.POLLIN)
+        self._thread: threading.Thread | None = None
+
+    def get(self, block: bool = True, timeout: float | None = None) -> tuple[str, dict[str, Any]]:
+        """The next event; `queue.Empty` after `timeout` seconds."""
+        while not self._decoded:
+            one = super().get(block, timeout)
+            if isinstance(one[0], str):  # of a plain worker
+                found: tuple[str, dict[str, Any]] = one
+                return found
+            target, data = one
+            if data is None:
+                target.process_end()
+            else:
+                target.take(data)
+        return self._decoded.popleft()
+
+    def read(self, node: Node, end: socket.socket) -> None:
+        """Read a node's frames there, and close it at the end."""
+        node.events = self
+        self._streams[end.fileno()] = end, _Stream(node, self._decoded)
+        self._poll.register(end, select.POLLIN)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="pytest-pasture-events")
+            self._thread.daemon = True
+            self._thread.start()
+
+    def end(self, node: Node) -> None:
+        """All that it will ever write has been written."""
+        self._ended.append(node)
+        os.eventfd_write(self._wake, 1)
+
+    def ids_of(self, body: bytes) -> list[str]:
+        """The tests that a worker has collected. All have the same, as a rule, and share them."""
+        if body != self._ids[0]:
+            self._ids = body, marshal.loads(body)
+        return self._ids[1]
+
+    def known(self, string: str) -> str:
+        """The same object for equal strings: names of files and of keywords repeat."""
+        return self._strings.setdefault(string, string)
+
+    def _run(self) -> None:
+        while True:
+            ready = {descriptor for descriptor, _ in self._poll.poll()}
+            for descriptor in ready - {self._wake}:
+                self._read(descriptor)
+            if self._wake in ready:
+                os.eventfd_read(self._wake)
+                self._take_ends()
+            time.sleep(_INTERVAL_S)
+
+    def _read(self, descriptor: int) -> bool:
+        """Whether there may be more."""
+        end, stream = self._streams[descriptor]
+        try:
+            data = end.recv(_CHUNK_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if data:
+            self.put((stream, data))
+            return True
+        self._poll.unregister(descriptor)
+        del self._streams[descriptor]
+        end.close()
+        return False
+
+    def _take_ends(self) -> None:
+        while self._ended:
+            node = self._ended.popleft()
+            for descriptor, (_, stream) in list(self._streams.items()):
+                while stream.node is node and self._read(descriptor):
+                    pass
+            self.put((node, None))

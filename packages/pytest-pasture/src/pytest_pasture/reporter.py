@@ -1,0 +1,62 @@
+"""The terminal reporter of a worker, which writes to /dev/null.
+
+It makes no words for a test that passed, and keeps a tuple in the place of the report. `stats` are
+complete for any code that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from _pytest.terminal import TerminalReporter
+
+from pytest_pasture.events import Interactor, are_pytests
+
+
+class Reporter(TerminalReporter):  # type: ignore[misc]  # final, so it has no other heirs
+    """pytest's."""
+
+    interactor: Interactor
+    _keywords: dict[str, Any] | None = None
+
+    @property
+    def stats(self) -> dict[str, list[Any]]:
+        """Reports by category, those that were put off among them."""
+        for when, (duration, start, stop), nodeid, location, keywords in self._put_off:
+            category = "passed" if when == "call" else ""
+            report = pytest.TestReport(
+                *(nodeid, location, dict(keywords), "passed", None, when),
+                duration=duration,
+                start=start,
+                stop=stop,
+            )
+            self._stats.setdefault(category, []).append(report)
+        self._put_off.clear()
+        return self._stats
+
+    @stats.setter
+    def stats(self, stats: dict[str, list[Any]]) -> None:
+        self._stats = stats
+        self._put_off: list[tuple[Any, ...]] = []
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        hook = self.config.hook.pytest_report_teststatus
+        if not self.interactor.has_only_passed(report) or not are_pytests(hook):
+            super().pytest_runtest_logreport(report)
+            return
+        self._tests_ran = True
+        if report.keywords != self._keywords:
+            self._keywords = dict(report.keywords)
+        times = report.duration, report.start, report.stop
+        self._put_off.append((report.when, times, report.nodeid, report.location, self._keywords))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(
+        self, session: pytest.Session, exitstatus: int | pytest.ExitCode
+    ) -> Generator[None]:
+        hook = self.config.hook.pytest_terminal_summary
+        if {"failed", "error"}.isdisjoint(self._stats) and are_pytests(hook):
+            return (yield)
+        return (yield from super().pytest_sessionfinish(session, exitstatus))
