@@ -653,6 +653,7 @@ def test_a_program_that_forks_is_tried_as_it_is_and_sealed(tmp_path):
     status, text = try_program("2", options=options)
     assert status == 0, text
     assert "Memory of 2 workers" in text
+    assert f"next: pasture run -- {sys.executable} " in text
     stock, sealed = json.loads(file.read_text())["runs"]
     assert (stock["policy"], sealed["policy"]) == ("stock", "seal")
     assert stock["workers"] == sealed["workers"] == 2

@@ -267,7 +267,7 @@ def _try_program(context: click.Context, options: dict[str, Any]) -> None:
         runs = program.run_program(plan, display.show, stop)
     terminal = output_terminal(json_file)
     terminal.print(program.table_of(plan, runs))
-    for sentence in program.remarks_on(runs):
+    for sentence in program.remarks_on(plan, runs):
         terminal.print(Text(sentence))
     if json_file is not None:
         write_json(json_file, program.as_document(plan, runs))

@@ -13,6 +13,7 @@ from pasture.display.pages import plot_markup, render_page
 from pasture.display.units import count, megabytes, percent, seconds
 from pasture.log_lines import some
 from pasture.trial import summary
+from pasture.trial.command import best_command
 from pasture.trial.figures import COLUMNS, PRIVATE, TOTAL
 from pasture.trial.measurement import (
     PolicyResult,
@@ -37,6 +38,7 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
         Path(__file__).with_name("trial.html.j2"),
         headline=summary.headline(result),
         capacity=summary.capacity(result),
+        command=best_command(result),
         spread=summary.spread(result),
         remarks=[f"{p}: {words}" for p, words in summary.beside_figures(result)]
         + summary.remarks(result),

@@ -7,8 +7,10 @@ those of the moment at which all its processes together took most.
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import shlex
 import statistics
 import sys
 import threading
@@ -27,7 +29,7 @@ from pasture.launch.session import Group, guarded, pausing
 from pasture.log_lines import NO_SEAL, PREFIX, find
 from pasture.proc.sampler import Sample, Series, sample_tree
 from pasture.proc.tree import processor_s
-from pasture.sealing.policy import POLICIES
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.serving.starter import is_python
 from pasture.trial.measurement import median_private_bytes
 from pasture.trust import private_files
@@ -36,6 +38,7 @@ POLICIES_OF_PROGRAMS = ("stock", "seal")
 
 _POLL_S = 0.05
 _STOCK = "stock"
+_MAX_PART = 0.99  # of stock's memory; above is noise
 _NOT_SEALED = re.compile(rf"^{PREFIX}(policy .*: not sealed.*|not sealed.*)$", re.MULTILINE)
 
 
@@ -230,8 +233,8 @@ def table_of(plan: ProgramPlan, runs: Sequence[ProgramRun]) -> Table:
     return table
 
 
-def remarks_on(runs: Sequence[ProgramRun]) -> Iterator[str]:
-    """Sentences under the table."""
+def remarks_on(plan: ProgramPlan, runs: Sequence[ProgramRun]) -> Iterator[str]:
+    """Sentences under the table, the command to use at the end."""
     workers = {run.policy: run.workers for run in runs}
     if len(set(workers.values())) == 1:
         number = next(iter(workers.values()))
@@ -240,6 +243,15 @@ def remarks_on(runs: Sequence[ProgramRun]) -> Iterator[str]:
         each = ", ".join(f"{policy} {number}" for policy, number in workers.items())
         yield f"Not as many workers were alive when all processes took most: {each}."
     yield from dict.fromkeys(f"{run.policy}: {run.note}" for run in runs if run.note)
+    took = {
+        policy: _median(runs, policy, "total_pss_bytes")
+        for policy in plan.policies
+        if not any(run.note for run in runs if run.policy == policy)
+    }
+    best = min(took, key=took.__getitem__, default=_STOCK)
+    if best != _STOCK and took[best] < _MAX_PART * took.get(_STOCK, math.inf):
+        name = () if best == DEFAULT_POLICY else ("--policy", best)
+        yield f"next: {shlex.join(('pasture', 'run', *name, '--', *plan.command))}"
 
 
 def _median(runs: Sequence[ProgramRun], policy: str, name: str) -> float:

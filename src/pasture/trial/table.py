@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pasture.trial import summary
+from pasture.trial.command import best_command
 from pasture.trial.figures import LATENCIES, PEAK, PRIVATE, REQUESTS, SHUTDOWN, TOTAL
 from pasture.trial.measurement import PolicyResult, TrialResult
 
@@ -43,6 +44,7 @@ def _lines(result: TrialResult) -> list[Text]:
         Text(summary.headline(result), style="bold"),
         *(Text(sentence) for sentence in plain if sentence),
         *(Text(f"note: {remark}", style="yellow") for remark in summary.remarks(result)),
+        *(Text(f"next: {command}") for command in [best_command(result)] if command),
     ]
 
 

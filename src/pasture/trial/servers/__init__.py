@@ -42,6 +42,7 @@ _GUNICORN = ServerFacts(
     name="gunicorn",
     install="gunicorn",
     command=_gunicorn,
+    served_by=("{app}", "-w", "{workers}"),
     # 25.1 and newer have one.
     features="from gunicorn.config import KNOWN_SETTINGS as known; "
     f"print(*(s.name for s in known if s.name == '{_CONTROL_SOCKET}'))",
@@ -74,6 +75,7 @@ _UVICORN = ServerFacts(
     name="uvicorn",
     install="pasture[uvicorn]",
     command=_uvicorn,
+    served_by=("{app}", "--workers", "{workers}"),
     stock="stock is plain uvicorn, whose workers are spawned and load the application each; under "
     "the other policies pasture has the parent load it and fork them",
     stock_spawns=True,
@@ -130,6 +132,7 @@ _UWSGI = ServerFacts(
     name="uwsgi",
     install="pasture[uwsgi]",
     command=_uwsgi,
+    served_by=("--master", "--processes", "{workers}", "--module", "{app}"),
     stock="stock is plain uWSGI, whose master loads the application and forks",
     cannot=NO_REFORK,
     silent_errors=True,

@@ -84,6 +84,8 @@ class ServerFacts:
     # The command line of one start. Whatever the arguments may share with a server in production
     # comes behind them, or is refused.
     command: Callable[[Start], list[str]]
+    # What a user types behind its name: words with `{app}` and `{workers}`.
+    served_by: tuple[str, ...]
     # The policy `stock` here, in a sentence; "" where it is the application preloaded and
     # nothing else.
     stock: str = ""

@@ -1,0 +1,99 @@
+"""The command at the end of a trial: that of the best policy, for this application."""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pasture.trial.command import best_command
+from pasture.trial.measurement import Run, TrialResult
+from pasture.trial.responses import Disagreement
+from pasture.warmup.requests import Request
+
+pytestmark = pytest.mark.once
+
+MB = 1_000_000
+MakeRun = Callable[..., Run]
+MakeResult = Callable[..., TrialResult]
+
+
+def test_few_requests_of_the_load_are_the_warm_up(make_result: MakeResult) -> None:
+    assert best_command(make_result()) == ("pasture run --warm / gunicorn site:application -w 4")
+
+
+def test_what_no_command_line_can_name_is_learned(make_result: MakeResult) -> None:
+    learns = "pasture run --auto gunicorn site:application -w 4"
+    many = tuple(Request("GET", f"/{i}") for i in range(5))
+
+    assert best_command(make_result(urls=many)) == learns
+    assert best_command(make_result(headers=(("Cookie", "secret"),))) == learns
+    assert best_command(make_result(locustfile=Path("locustfile.py"))) == learns
+
+
+def test_the_users_own_warm_up_arguments_and_folder_are_in_it(make_result: MakeResult) -> None:
+    result = make_result(
+        warm=(Request("HEAD", "/a b"),), server_args=("-k", "gthread"), chdir=Path("/my site")
+    )
+    words = shlex.split(best_command(result))
+
+    assert words[:3] == ["cd", "/my site", "&&"]
+    assert words[3:] == [
+        *("pasture", "run", "--warm", "HEAD /a b"),
+        *("gunicorn", "site:application", "-w", "4", "-k", "gthread"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("server", "ends"),
+    [
+        ("uvicorn", "uvicorn site:application --workers 4"),
+        ("uwsgi", "uwsgi --master --processes 4 --module site:application"),
+    ],
+)
+def test_each_server_is_started_in_its_own_words(
+    make_result: MakeResult, server: str, ends: str
+) -> None:
+    assert best_command(make_result(server=server)) == f"pasture run --warm / {ends}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "begins"),
+    [
+        ("freeze", "pasture run --policy freeze gunicorn"),
+        ("refork", "pasture run --policy refork gunicorn"),
+        ("warm-freeze", "pasture run --policy warm-freeze --warm / gunicorn"),
+        (
+            "image",
+            "pasture image build -o app.img --preload site --app site:application --warm / "
+            "&& pasture run --image app.img gunicorn",
+        ),
+    ],
+)
+def test_it_is_the_command_of_the_policy_that_saves_most(
+    make_result: MakeResult, make_run: MakeRun, policy: str, begins: str
+) -> None:
+    runs = (make_run("stock"), make_run("seal", private=9 * MB), make_run(policy, private=5 * MB))
+
+    assert best_command(make_result(*runs)) == f"{begins} site:application -w 4"
+
+
+def test_a_policy_that_answers_differently_or_fell_short_is_not_recommended(
+    make_result: MakeResult, make_run: MakeRun
+) -> None:
+    second = make_run("freeze", private=9 * MB)
+    short = make_run("seal", private=5 * MB, shortfalls=("did not seal: a thread",))
+    wrong = make_result(make_run("stock"), second, make_run("seal", private=5 * MB))
+    differs = Disagreement("GET /", "status", "200", "500")
+    wrong = replace(
+        wrong,
+        policies=(*wrong.policies[:2], replace(wrong.policies[2], disagreements=(differs,))),
+    )
+
+    for result in (wrong, make_result(make_run("stock"), second, short)):
+        assert "--policy freeze" in best_command(result)
+
+
+def test_without_a_saving_there_is_no_command(make_result: MakeResult, make_run: MakeRun) -> None:
+    assert best_command(make_result(make_run("stock"), make_run("freeze"))) == ""
