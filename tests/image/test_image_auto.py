@@ -9,10 +9,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from images import BIN, STUB, Ended, Images
 
+from pasture.errors import ImageFailed
+from pasture_image.build import making
+from pasture_image.build.document import Remark
+from pasture_image.inside.order import Order
 from pasture_image.start import auto
 
 pytestmark = pytest.mark.integration
@@ -138,6 +143,30 @@ def test_what_could_not_be_made_is_not_tried_at_each_start(
     os.utime(why, (1, 1))
     assert b"one is made" in automatic.run(program).err
     automatic.wait("failed")
+
+
+@pytest.mark.once
+def test_an_image_of_modules_that_read_the_arguments_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = []
+
+    def build(path: Path, order: Order) -> SimpleNamespace:
+        built.append(order.preload)
+        path.touch()
+        reads = "click" in order.preload
+        return SimpleNamespace(notes=[Remark("arguments", "click", "it reads")] * reads)
+
+    monkeypatch.setattr(making, "build", build)
+    monkeypatch.setattr(auto, "_wait_for_others", lambda _: None)
+    monkeypatch.setattr(auto, "_loadable", lambda *_: ("json", "click"))
+    program = auto.Program(1, "f", "/a", ())
+    auto._make(tmp_path / "a.img", program, [])
+    assert built == [("json", "click"), ("json",)]
+    monkeypatch.setattr(auto, "_loadable", lambda *_: ("click",))
+    with pytest.raises(ImageFailed, match="it reads"):
+        auto._make(tmp_path / "b.img", program, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["a.img"]
 
 
 @pytest.mark.once

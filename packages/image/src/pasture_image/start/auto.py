@@ -113,11 +113,14 @@ def _make(path: Path, program: Program, names: Sequence[str]) -> None:
         if modules:
             order = Order(python(), modules, program.options, environ, secrets=tuple(secrets))
             try:
-                build(path, order)
+                read = [one for one in build(path, order).notes if one.code == "arguments"]
             except ImageFailed as error:
                 problem = error
-            else:
+                continue
+            if not read:
                 return
+            path.unlink()  # it would serve no program that has a name
+            problem = ImageFailed(read[0].text)
     raise problem
 
 
