@@ -190,6 +190,17 @@ LOOKS: dict[str, tuple[str, Callable[[Path], object], str]] = {
         lambda here: write(here / "openssl.cnf", OPENSSL.format("TLSv1.3")),
         "openssl.cnf",
     ),
+    "a certificate": (
+        "import ssl\nC = ssl.create_default_context()\nC.load_verify_locations(f'{HERE}/ca.pem')\n"
+        "VALUE = any(c['subject'] == ((('commonName', 'a'),),) for c in C.get_ca_certs())",
+        lambda here: write(here / "ca.pem", PEM.format(OTHER)),
+        "ca.pem",
+    ),
+    "a translation": (
+        "import gettext\nVALUE = gettext.find('app', f'{HERE}/locale', ['de'])",
+        lambda here: write(here / "locale/de/LC_MESSAGES/app.mo"),
+        "locale/de/LC_MESSAGES/app.mo",
+    ),
     "a link to a release of the same size and time": (
         "VALUE = open(f'{HERE}/current/a.conf').read()",
         lambda here: flip(here / "current", here / "releases/2"),
@@ -206,6 +217,24 @@ LOOKS: dict[str, tuple[str, Callable[[Path], object], str]] = {
         "a.conf",
     ),
 }
+CERTIFICATE = (
+    "MIIBLjCB4aADAgECAhRABvImgTZlGzakMNV2uxh383OXSjAFBgMrZXAwDDEKMAgGA1UEAwwBYTAg"
+    "Fw0yNjExMjYyMTUwMTRaGA8yMTI2MTEwMjIxNTAxNFowDDEKMAgGA1UEAwwBYTAqMAUGAytlcAMh"
+    "APNkn5iSL/zxwKMKBIB25q0NDysj1VbfrtmSaT+AUc/Po1MwUTAdBgNVHQ4EFgQUQOP9EF0GGi6N"
+    "9FefWwrIh+yFLcUwHwYDVR0jBBgwFoAUQOP9EF0GGi6N9FefWwrIh+yFLcUwDwYDVR0TAQH/BAUw"
+    "AwEB/zAFBgMrZXADQQCIMSEnjLoQqwKtUeYACGcBZvhLnCfZ0PzZKCsUTFzIdZCr3ixCDSzbC7A/"
+    "NnMqkNL0vYgJHT9atiV+SYPveAYB"
+)
+OTHER = (
+    "MIIBLjCB4aADAgECAhRisZ7NskxrUWfz437WinrUcEYw9zAFBgMrZXAwDDEKMAgGA1UEAwwBYjAg"
+    "Fw0yNjExMjYyMTUwMTVaGA8yMTI2MTEwMjIxNTAxNVowDDEKMAgGA1UEAwwBYjAqMAUGAytlcAMh"
+    "AMfkX116E1octrbhT54MjfyFZrU72a8gm3ae8eN1IUeSo1MwUTAdBgNVHQ4EFgQUhbd1x1dwTRfV"
+    "pSPfMz0tswA6xWMwHwYDVR0jBBgwFoAUhbd1x1dwTRfVpSPfMz0tswA6xWMwDwYDVR0TAQH/BAUw"
+    "AwEB/zAFBgMrZXADQQB1IkraYnV9NuUfLUMTHDdIzb8ms2Ld/8eJk/JrG57ZGzIESJ0yupY3H6Dk"
+    "5GGFbd1U67e0NcEeUyeOOx89ho8O"
+)
+"""Of authorities that sign nothing."""
+PEM = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n"
 OPENSSL = "openssl_conf=a\n[a]\nssl_conf=b\n[b]\nsystem_default=c\n[c]\nMinProtocol={}\n"
 LOOK = "import looks; print(looks.VALUE)"
 
@@ -217,7 +246,8 @@ def a_folder_to_look_at(images: Images) -> Path:
         os.utime(here / f"releases/{value}/a.conf", (0, 0))
     flip(here / "current", here / "releases/1")
     for name, text in {
-        "a.conf": "found", "openssl.cnf": OPENSSL.format("TLSv1.2"), "lib/plugins/__init__.py": "",
+        "a.conf": "found", "ca.pem": PEM.format(CERTIFICATE), "lib/plugins/__init__.py": "",
+        "openssl.cnf": OPENSSL.format("TLSv1.2"),
     }.items():  # fmt: skip
         write(here / name, text)
     images.environ |= {"PYTHONPATH": f"{here}/lib", "OPENSSL_CONF": f"{here}/openssl.cnf"}
