@@ -42,10 +42,10 @@ class Disk:
 
     path: Path
 
-    def boot(self, script: str, cpu: str = BUILT_ON) -> str:
+    def boot(self, script: str, cpu: str = BUILT_ON, kernel: str = "trixie") -> str:
         """Switch a machine on, run a script, and switch it off; returns what the script printed."""
         tool = REPOSITORY / "tools" / "machine"
-        words = ["--cpu", cpu, "--disk", self.path, "--limit", str(LIMIT_S)]
+        words = ["--cpu", cpu, "--kernel", kernel, "--disk", self.path, "--limit", str(LIMIT_S)]
         done = subprocess.run(
             [tool, *words, "--", "sh", "-ec", script],
             stdin=subprocess.DEVNULL,
@@ -139,6 +139,32 @@ def test_an_image_of_a_level_gives_the_same_answers_on_each_processor_that_has_i
         else:
             assert said.endswith(f"started from the image: /mnt/{level}.img")
             assert given.strip() == answers[level].strip()
+
+
+KERNELS = ("bullseye", "bookworm", "trixie", "forky")
+"""Of releases of Debian, the oldest first: the image is built there."""
+
+
+@pytest.fixture(scope="module")
+def oldest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Disk, str]:
+    """A disk with an image for all processors, and the answers of a program out of it."""
+    disk = Disk(tmp_path_factory.mktemp("kernels") / "disk")
+    script = f"{build('--cpu', 'x86-64-v2')}; echo; {start()}"
+    printed = disk.boot(script, "Nehalem", KERNELS[0])
+    said, _, answers = printed.partition("\n\n")[2].partition("\n")
+    assert said.endswith(STARTED), printed
+    return disk, answers.strip()
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("cpu", ["Nehalem", "Haswell", "EPYC"])
+def test_one_file_starts_under_each_kernel_on_each_processor(
+    oldest: tuple[Disk, str], kernel: str, cpu: str
+) -> None:
+    disk, answers = oldest
+    said, _, given = disk.boot(start(), cpu, kernel).partition("\n")
+    assert said.endswith(STARTED)
+    assert given.strip() == answers
 
 
 def test_the_kernel_lets_no_process_write_to_a_protected_image(disk: Disk) -> None:
