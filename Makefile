@@ -226,6 +226,8 @@ test-versions: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.sites --versions $(ARGS)
 test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain and under pasture, of 16 engines
 	@$(PYTHON) -m matrix.identity --resume $(ARGS)
+test-scripts: .venvs/3.14/.stamp ## Console scripts of others, by python and out of images
+	@$(PYTHON) -m matrix.scripts $(ARGS)
 test-engines: .venvs/3.14/.stamp ## Clusters and servers that are no requirement: Spark, Dask, granian
 	@$(PYTHON) -m pytest -q matrix/engines/checks $(ARGS)
 test-gpu: ## Training loops, servers and images on one GPU

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 import click
@@ -39,8 +40,12 @@ def find_interpreter(minor: str) -> str:
     return run(REPOSITORY / "tools" / "interpreters", "path", minor)
 
 
+@cache
 def build_digest(names: Iterable[str] = BUILT_FROM) -> str:
-    """A hash of everything that pasture is built from, or of other files and folders."""
+    """A hash of everything that pasture is built from, or of other files and folders.
+
+    As they are at the first call: a long comparison is of one build.
+    """
     digest = hashlib.sha256()
     for name in names:
         top = REPOSITORY / name
@@ -59,4 +64,14 @@ def build_pasture(minor: str, check_build: bool = False) -> Path:
         settings = ("--config-setting", "cmake.define.PASTURE_CHECK=ON") if check_build else ()
         python = find_interpreter(minor)
         uv("build", "--quiet", "--wheel", "--python", python, "--out-dir", folder, *settings)
+    return next(folder.glob("*.whl"))
+
+
+def build_companion(minor: str, name: str) -> Path:
+    """A wheel of a distribution below packages/."""
+    source = REPOSITORY / "packages" / name
+    folder = WHEELS / f"{name}-{minor}-{build_digest((f'packages/{name}',))}"
+    if not any(folder.glob("*.whl")):
+        uv("build", "--quiet", "--wheel", "--python", find_interpreter(minor), "--out-dir", folder,
+           source)  # fmt: skip
     return next(folder.glob("*.whl"))

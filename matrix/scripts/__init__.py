@@ -1,0 +1,1 @@
+"""Console scripts of others, by `python` and out of images."""
