@@ -57,6 +57,12 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
             notes.append(f"{name}: {_timed_out(result)} within {plan.server_timeout_s:g} s")
         if any(run.load.requests < plan.requests for run in runs):
             notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
+        if result.disagreements and "lazy-imports" in POLICIES[name].loading:
+            notes.append(
+                f"{name}: a module that is imported for its effect alone may never be loaded; "
+                "--env PASTURE_LAZY_IMPORTS=PACKAGE imports a package of yours at once: try a "
+                "whole one first, then parts of it"
+            )
         if not all(run.shutdown.by_itself for run in runs):
             notes.append(f"{name}: the server did not end on SIGTERM and was killed")
         if any(len(run.final.workers) < plan.workers for run in runs):
