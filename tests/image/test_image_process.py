@@ -274,3 +274,37 @@ def test_a_change_that_no_program_could_have_again_is_refused_by_name(
     done = own_images.build("--preload", "changes")
     assert done.returncode != 0
     assert "changes what a copy of its process has not" in done.stderr and named in done.stderr
+
+
+ENDS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define BLOCKS 200000
+static void *blocks[BLOCKS];
+void take(void) { for (int i = 0; i < BLOCKS; i++) blocks[i] = malloc(100); }
+static long own_kib(void) {
+    char line[256];
+    long kib = 0;
+    FILE *file = fopen("/proc/self/status", "r");
+    while (fgets(line, sizeof line, file)) (void)sscanf(line, "RssAnon: %ld", &kib);
+    fclose(file);
+    return kib;
+}
+__attribute__((destructor)) static void end(void) {
+    long before = own_kib();
+    for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+    long freed = own_kib() - before;
+    for (int i = 0; i < 4000; i++) free(memset(malloc(100000), 1, 100000));
+    printf("%d %d\n", freed < 5000, own_kib() - before < 100000);
+}
+"""
+
+
+def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(own_images: Images) -> None:
+    library = own_images.folder / "ends.so"
+    command = ["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]
+    subprocess.run(command, input=ENDS.encode(), check=True)
+    own_images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
+    own_images.built("--preload", "ends")
+    assert own_images.run("-c", "print(1)").out == b"1\n1 1\n"

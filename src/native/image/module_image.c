@@ -10,11 +10,14 @@
 #include "../cpython/audit.h"
 #include "../cpython/main.h"
 #include "../process/leave.h"
+#include "../process/procstat.h"
+#include "../seal/malloc_allocator.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static PyObject *
 frozen_facts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
@@ -42,6 +45,9 @@ freeze(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     /* The interpreter's own way of settling down in a new process: locks, ids of threads, hooks. */
     (void)fflush(NULL); /* what code in C has not written yet, no copy shall write again */
+    if (glibc_is_malloc()) {
+        leave_keep_blocks(procstat_read(PROCSTAT_HEAP_START), (uintptr_t)sbrk(0));
+    }
     PyOS_BeforeFork();
     const freeze_message *message = freeze_here();
     if (message == NULL) {

@@ -10,11 +10,9 @@
 #define _GNU_SOURCE
 #include "variables.h"
 
-#include "../process/os_page.h"
+#include "../process/detour.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,13 +21,6 @@
 #include <sys/stat.h>
 
 #define ASKED_BYTES 65536
-#ifdef __x86_64__
-#  define JUMP_BYTES 18
-#  define TARGET_AT 10
-#else
-#  define JUMP_BYTES 24
-#  define TARGET_AT 16
-#endif
 
 static char *file_text;
 static size_t file_bytes;
@@ -182,8 +173,7 @@ variables_asked(const char **names, size_t *bytes)
 
 extern char **environ;
 
-static uint8_t *patched;
-static uint8_t original[JUMP_BYTES];
+static detour watched;
 
 static char *
 in_environ(const char *name, size_t length)
@@ -233,60 +223,11 @@ watched_getenv(const char *name)
     return value;
 }
 
-/* 0, or errno; the code may have been written even then. */
-static int
-write_code(uint8_t *at, const uint8_t *code)
-{
-    uintptr_t start = (uintptr_t)at & -(uintptr_t)os_page_get_bytes();
-    size_t bytes = (uintptr_t)at + JUMP_BYTES - start;
-    if (mprotect((void *)start, bytes, PROT_READ | PROT_WRITE | PROT_EXEC) < 0) {
-        return errno;
-    }
-    memcpy(at, code, JUMP_BYTES);
-    __builtin___clear_cache((char *)at, (char *)at + JUMP_BYTES);
-    return mprotect((void *)start, bytes, PROT_READ | PROT_EXEC) < 0 ? errno : 0;
-}
-
-static uint8_t *
-find_getenv(void)
-{
-    void *library = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
-    void *found = library != NULL ? dlsym(library, "getenv") : NULL;
-    Dl_info info;
-    ElfW(Sym) *symbol = NULL;
-    if (library != NULL) {
-        (void)dlclose(library);
-    }
-    if (found == NULL || !dladdr1(found, &info, (void **)&symbol, RTLD_DL_SYMENT) || symbol == NULL
-        || symbol->st_size < JUMP_BYTES) {
-        return NULL;
-    }
-    return found;
-}
-
-/* A jump to the address behind it: endbr64; jmp *0(%rip), or bti c; ldr x16, 12; br x16; nop. Leaving it repeats, and reports, what failed. */
 static void
 watch_getenv(void)
 {
-    if (patched != NULL) {
-        return;
-    }
-#ifdef __x86_64__
-    uint8_t code[JUMP_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25};
-#else
-    uint8_t code[JUMP_BYTES] = {0x5f, 0x24, 0x03, 0xd5, 0x70, 0x00, 0x00, 0x58,
-                                0x00, 0x02, 0x1f, 0xd6, 0x1f, 0x20, 0x03, 0xd5};
-#endif
-    uint64_t target = (uint64_t)(uintptr_t)watched_getenv;
-    memcpy(code + TARGET_AT, &target, sizeof target);
-    uint8_t *found = find_getenv();
-    if (found == NULL) {
-        return;
-    }
-    memcpy(original, found, sizeof original);
-    (void)write_code(found, code);
-    if (memcmp(found, code, sizeof code) == 0) {
-        patched = found;
+    if (watched.at == NULL) {
+        (void)detour_begin(&watched, detour_find("getenv"), (const void *)watched_getenv);
     }
 }
 
@@ -294,17 +235,13 @@ watch_getenv(void)
 static int
 leave_getenv(void)
 {
-    int err = patched != NULL ? write_code(patched, original) : 0;
-    if (err == 0) {
-        patched = NULL;
-    }
-    return err;
+    return detour_end(&watched);
 }
 
 bool
 variables_are_missed(void)
 {
-    return patched == NULL;
+    return watched.at == NULL;
 }
 
 #else

@@ -11,9 +11,11 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "cstreams.h"
+#include "detour.h"
 #include "procstat.h"
 #include "unwind.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +24,9 @@
 #define STATUS_STREAM_LOST 120
 #define FROM_PROGRAM_MAX \
     2 /* calls between Py_RunMain and the function of the program, itself counted */
+
+/* Of blocks that are not kept, while free() does nothing. */
+#define OTHERS_MAX_BYTES ((size_t)16 << 20)
 
 /* A thread that waits for the GIL looks each 5 ms whether the interpreter finalizes. */
 #define THREADS_END_MS 15
@@ -172,6 +177,49 @@ let_threads_end(void)
     }
 }
 
+/* --- Memory that is left as it is ---------------------------------------------------------------------- */
+
+static struct {
+    uintptr_t start, end;
+    uint8_t *free; /* its code, which no program has to look for */
+    detour freeing;
+    size_t others_bytes;
+} kept;
+
+void
+leave_keep_blocks(uintptr_t start, uintptr_t end)
+{
+    kept.start = start;
+    kept.end = end;
+    kept.free = detour_find("free");
+}
+
+/* In the place of free(). Where other blocks become more than a few, free() is put back. */
+static void
+free_nothing(void *block)
+{
+    uintptr_t at = (uintptr_t)block;
+    if (block == NULL || (at >= kept.start && at < kept.end)) {
+        return;
+    }
+    kept.others_bytes += malloc_usable_size(block);
+    if (kept.others_bytes > OTHERS_MAX_BYTES) {
+        kept.others_bytes = 0;
+        if (procstat_read(PROCSTAT_THREADS) == 1 && detour_end(&kept.freeing) == 0) {
+            free(block);
+        }
+    }
+}
+
+/* Destructors of libraries, which exit() calls, would write to blocks all over a heap that is shared. */
+static void
+keep_blocks(void)
+{
+    if (kept.free != NULL && procstat_read(PROCSTAT_THREADS) == 1) {
+        (void)detour_begin(&kept.freeing, kept.free, (const void *)free_nothing);
+    }
+}
+
 _Noreturn static void
 return_from_finalizing(const round_search *search, int ending)
 {
@@ -181,6 +229,7 @@ return_from_finalizing(const round_search *search, int ending)
     }
     cpy_seem_finalized();
     let_threads_end();
+    keep_blocks();
     unwind_return_to(&search->caller, ending == LEAVE_STREAM_LOST ? -1 : 0);
 }
 

@@ -28,6 +28,10 @@ int leave_arm(PyObject *work);
 /* Say of a function of pasture that it calls Py_RunMain and exit() with its result. */
 void leave_note_program(const void *function);
 
+/* A process that leaves, a copy of this one, does not free blocks of malloc that lie there: they are
+   shared, and it ends. Precondition: malloc is the C library's. */
+void leave_keep_blocks(uintptr_t start, uintptr_t end);
+
 /* NULL, or why children of this process will be finalized. */
 const char *leave_obstacle(void);
 
