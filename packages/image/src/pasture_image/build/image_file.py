@@ -33,7 +33,9 @@ MAGIC = 0x314547414D495350
 
 _HEADER = struct.Struct("<8Q32s")
 _CHECKSUM_AT = 16
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 2 << 20
+"""The kernel caches what is written at once in as large pieces as it can, of up to a huge page: 16
+pages of one are mapped in a tenth of the time that single pages take."""
 _MAX_FILE_BYTES = 1 << 62
 
 
@@ -83,11 +85,15 @@ def write(
 def _fill(file: int, pages: int, manifest: bytes, document: bytes) -> None:
     digest = hashlib.sha256()
     pages_end = os.fstat(pages).st_size
-    for offset in range(OS_PAGE_BYTES, pages_end, _PIECE_BYTES):
-        data = os.pread(pages, min(_PIECE_BYTES, pages_end - offset), offset)
+    for end in range(_PIECE_BYTES, pages_end + _PIECE_BYTES, _PIECE_BYTES):
+        begin = max(end - _PIECE_BYTES, OS_PAGE_BYTES)
+        data = os.pread(pages, min(end, pages_end) - begin, begin)
         digest.update(data)
-        for at, part in filled(data):
-            _write(file, part, offset + at)
+        pieces = list(filled(data))
+        if 2 * sum(len(piece) for _, piece in pieces) >= len(data):
+            pieces = [(0, data)]
+        for at, piece in pieces:
+            _write(file, piece, begin + at)
     manifest_at = -(-pages_end // OS_PAGE_BYTES) * OS_PAGE_BYTES
     tail = bytes(manifest_at - pages_end) + manifest + document
     digest.update(tail)
