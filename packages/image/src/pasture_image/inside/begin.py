@@ -54,6 +54,7 @@ def prepare(python: str) -> None:
     _python = python
     pids.update((os.getpid(), os.getppid()))
     streams.flush()
+    generators.prepare()
     end.keep_modules()
     exit.before_leaving(end.finish)
 

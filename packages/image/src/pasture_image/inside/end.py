@@ -64,6 +64,7 @@ def _clear_all() -> None:
     for name in ("stdin", "stdout", "stderr"):
         setattr(sys, name, _usable(getattr(sys, f"__{name}__", None)))
     left = _remove(later)
+    native().watch_collections(False)  # the built-in collection is quicker where no memory matters
     gc.collect()
     for reference in reversed(left):
         module = reference()

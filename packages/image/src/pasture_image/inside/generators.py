@@ -26,6 +26,12 @@ def renew() -> None:
             renew_one(loaded[name])
 
 
+def prepare() -> None:
+    """Have OpenSSL look its algorithms up, which it does once. Before the process is copied."""
+    if "_ssl" in sys.modules:
+        _renew_openssl(sys.modules["_ssl"])
+
+
 def _renew_openssl(ssl: Any) -> None:
     ssl.RAND_add(os.urandom(32), 0.0)
 
