@@ -116,20 +116,21 @@ def show_memory(totals: Mapping[str, int], count: int) -> None:
 # -- kernels
 
 
-def kernels(python: Path, program: Path, environ: Environ, count: int) -> tuple[float, float]:
-    """Seconds until kernels that were started at once have answered; of processors, too."""
+def kernels(python: Path, program: Path, environ: Environ, count: int) -> tuple[float, ...]:
+    """Seconds until kernels that were started at once have answered; of processors; PSS, MB."""
     command = [str(python), str(KERNELS), str(program), f"{count}"]
     done = subprocess.run(command, env=environ, check=True, stdout=subprocess.PIPE, text=True)
-    seconds, used = map(float, done.stdout.split())
-    return seconds, used
+    seconds, used, pss_bytes = map(float, done.stdout.split())
+    return seconds, used, pss_bytes / 1e6
 
 
 def show_kernels(python: Path, stub: Path, environ: Environ, count: int) -> None:
     """Out of an image of a kernel."""
     kernels(python, python, environ, 1)  # makes the history's database
     pairs = zip(*(kernels(python, one, environ, count) for one in (stub, python)), strict=True)
-    for what, (by_image, by_python) in zip(("ready", "of processors"), pairs, strict=True):
+    units = ("ready", "s"), ("of processors", "s"), ("PSS", "MB")
+    for (what, unit), (by_image, by_python) in zip(units, pairs, strict=True):
         click.echo(
-            f"{count} kernels {what}: python {by_python:.1f} s, image {by_image:.1f} s, "
+            f"{count} kernels {what}: python {by_python:.1f} {unit}, image {by_image:.1f} {unit}, "
             f"ratio {by_image / by_python:.3f}"
         )

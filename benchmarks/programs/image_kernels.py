@@ -1,5 +1,5 @@
-"""`image_kernels.py PROGRAM COUNT`: seconds until COUNT kernels have answered, and of processors
-that they took until then.
+"""`image_kernels.py PROGRAM COUNT`: seconds until COUNT kernels have answered; of processors that
+they took until then; their PSS, bytes.
 
 All kernels are started, then all are asked at once, by sockets of one process: a client's own work
 is a small part, and no kernel waits for the answer of another. (The clients of jupyter_client wait
@@ -18,6 +18,8 @@ from pathlib import Path
 import zmq
 from jupyter_client.connect import write_connection_file
 from jupyter_client.session import Session
+
+from pasture.proc import smaps
 
 TIMEOUT_S = 900
 KEY = b"kernels"
@@ -85,8 +87,9 @@ def main() -> None:
         with running(program, list(files)) as kernels:
             ask_all(list(addresses), kernels)
             seconds = time.perf_counter() - began
+            pss_bytes = smaps.total_pss_bytes([kernel.pid for kernel in kernels])
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    print(seconds, used.ru_utime + used.ru_stime)
+    print(seconds, used.ru_utime + used.ru_stime, pss_bytes)
 
 
 main()
