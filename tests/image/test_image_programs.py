@@ -252,6 +252,7 @@ READS = {
     "a pattern": "import re, sys; FOUND = bool(re.match('p.*m', sys.argv[0].rpartition('/')[2]))",
     "a path": "import pathlib, sys; FOUND = pathlib.Path(sys.argv[0]).name",
     "the first ones": "import sys; FOUND = sys.orig_argv[-1][:3]",
+    "a change": "import sys; del sys.argv[1:]; FOUND = 1",
 }
 
 

@@ -181,6 +181,23 @@ class Arguments(list[str]):
         return sorted(found)
 
 
+def _changes(method: str) -> Callable[..., Any]:
+    plain = getattr(list, method)
+
+    def change(self: Arguments, *args: Any) -> Any:
+        self._all[0].readers.add(_asker())
+        return plain(self, *args)
+
+    return change
+
+
+for _method in (
+    *("__setitem__", "__delitem__", "__iadd__", "pop", "remove", "clear", "insert", "append"),
+    *("extend", "reverse", "sort"),
+):
+    setattr(Arguments, _method, _changes(_method))
+
+
 def _got(items: Any) -> Any:
     for one in items if isinstance(items, list) else [items]:
         if type(one) is Argument:

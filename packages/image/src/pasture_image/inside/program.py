@@ -25,8 +25,8 @@ _adds_directory = False
 _names: frozenset[str] = frozenset()
 _is_main_kept = True
 _main_names: tuple[str, ...] = ()
-readers: Sequence[str] = ("a module",)
-"""Modules that have read the arguments while they were loaded."""
+readers: Sequence[str] = ()
+"""Modules that have read the arguments while they were loaded; not known without a second load."""
 questions: Sequence[Question] = ()
 """What others have asked of them."""
 
