@@ -26,7 +26,7 @@ from pasture_image.build.manifest import (
     write_manifest,
 )
 from pasture_image.build.regions import OWN, Copy
-from pasture_image.inside import environment, memory, observing, variables
+from pasture_image.inside import environment, memory, observing, record, variables
 from pasture_image.inside.loading import Stopping
 from pasture_image.inside.notes import Note
 from pasture_image.inside.order import Built, send
@@ -54,7 +54,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         opened = _open_files(frozen)
         needed = variables.needed(environ, loaded)
         imports = stopping.imports
-        found = lookups.found(lookups.read(stopping.record), imports.listed_before)
+        found = lookups.found(record.read(stopping.record), imports.listed_before)
         if found.is_blind:
             raise ImageFailed(
                 "the kernel lets nothing record what modules look at",

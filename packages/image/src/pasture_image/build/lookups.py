@@ -12,95 +12,20 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from errno import ENOENT, ENOTDIR
-from typing import NamedTuple
 
 from pasture.proc import OF_THE_KERNEL
-from pasture_image.inside.recording import COUNTED, LISTED, LISTS, MARK, OWN, STARTED
+from pasture_image.inside.record import NOT_THERE, RELATIVE, Lookup, counted, parsed, writes
 from pasture_image.inside.times import MISSING, FileTimes, times_of
 
-_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-_NOT_THERE = (ENOENT, ENOTDIR)
 _MAX_LINKS = 40
-_PART_BYTES = 1 << 20
 _CACHE = "/__pycache__/"
-_RELATIVE = "/./"
 _ANSWERS = "/proc/sys/"
 """What the kernel says there is the same for all processes, and compared."""
 _MAPS = ("/maps", "/smaps")
 """Of memory, which is the image's."""
 ENVIRONMENT = "/proc/self/environ"
-
-
-class Lookup(NamedTuple):
-    """One call, and what was there right before it; all 0 behind `error` if nothing was."""
-
-    thread: int
-    call: str
-    flags: int
-    error: int
-    mode: int
-    size: int
-    mtime_ns: int
-    inode: int
-    device: int
-    names: int
-    path: str
-
-
-def read(number: int) -> bytes:
-    """All of a record. The recorder goes on writing, at an offset that both descriptors share."""
-    data = bytearray()
-    while part := os.pread(number, _PART_BYTES, len(data)):
-        data += part
-    return bytes(data)
-
-
-def parsed(data: bytes) -> Iterator[Lookup]:
-    """Records in their order.
-
-    Raises:
-        ValueError: no recorder writes that.
-    """
-    for record in data.split(b"\0")[:-1]:
-        thread, call, flags, error, mode, *rest, path = record.split(b"\t", 10)
-        size, mtime_ns, inode, device, names = map(int, rest)
-        of_call = int(thread), call.decode(), int(flags, 16)
-        known = int(error), int(mode, 16), size, mtime_ns, inode, device, names
-        yield Lookup(*of_call, *known, _plain(os.fsdecode(path)))
-
-
-class _Counted(NamedTuple):
-    """A lookup that counts.
-
-    Attributes:
-        is_import: whether the import system was listing meanwhile; None while that was not marked.
-        is_loading: whether modules were loaded by then, not the interpreter itself.
-    """
-
-    lookup: Lookup
-    is_import: bool | None
-    is_loading: bool
-
-
-def _counted(lookups: Iterable[Lookup]) -> Iterator[_Counted]:
-    """Those that count, without marks."""
-    counts, is_started, is_loading, listing = True, False, False, set[int]()
-    for lookup in lookups:
-        if not lookup.path.startswith(MARK):
-            if counts:
-                is_import = lookup.thread in listing if is_started else None
-                yield _Counted(lookup, is_import, is_loading)
-        elif lookup.path == STARTED:
-            is_started = True
-        elif lookup.path in (OWN, COUNTED):
-            counts = is_loading = lookup.path == COUNTED
-        elif lookup.path == LISTS:
-            listing.add(lookup.thread)
-        elif lookup.path == LISTED:
-            listing.discard(lookup.thread)
 
 
 @dataclass
@@ -156,33 +81,29 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
     imported = {os.path.realpath(folder) for folder in listed_before}
     absent: set[str] = set()
     lookups = list(parsed(data))
-    for lookup, is_import, is_loading in _counted(lookups):
+    for lookup, is_import, is_loading in counted(lookups):
         path = lookup.path
         all_found.is_blind |= lookup.call == "blind"
         all_found.is_confined |= is_loading and lookup.call == "confine"
         if not path.startswith("/") or f"{path}/".find(_CACHE) >= 0:
             continue
-        if path.startswith(_RELATIVE):
+        if path.startswith(RELATIVE):
             _note_relative(all_found, lookup)
         elif f"{path}/".startswith(OF_THE_KERNEL):
             if is_loading and not path.endswith(_MAPS):
                 _note_kernel(all_found, lookup)
-        elif _writes(lookup):
+        elif writes(lookup):
             all_found.written.add(path)
-        elif lookup.error in _NOT_THERE:
+        elif lookup.error in NOT_THERE:
             absent.add(path)
         elif lookup.call == "list":
             if not (path in imported if is_import is None else is_import):
                 _note_listing(all_found, path, lookup.names)
         elif not lookup.error:
             _note_there(all_found, lookup)
-    made = {lookup.path for lookup in lookups if _writes(lookup)}  # by a rehearsal, too
+    made = {lookup.path for lookup in lookups if writes(lookup)}  # by a rehearsal, too
     _settle(all_found, absent - made)
     return all_found
-
-
-def _writes(lookup: Lookup) -> bool:
-    return lookup.call == "write" or (lookup.call == "open" and bool(lookup.flags & _WRITES))
 
 
 def _note_kernel(all_found: Found, lookup: Lookup) -> None:
@@ -193,8 +114,8 @@ def _note_kernel(all_found: Found, lookup: Lookup) -> None:
 
 def _note_relative(all_found: Found, lookup: Lookup) -> None:
     """What was not there must not be in the program's directory, either."""
-    name = lookup.path.removeprefix(_RELATIVE)
-    if lookup.error in _NOT_THERE and not _writes(lookup):
+    name = lookup.path.removeprefix(RELATIVE)
+    if lookup.error in NOT_THERE and not writes(lookup):
         all_found.missing.setdefault(".", set()).add(name)
     elif not lookup.error:
         all_found.relative.add(name)
@@ -223,12 +144,12 @@ def _settle(all_found: Found, absent: set[str]) -> None:
     for path in (all_found.written & all_found.files.keys()) - modules:
         all_found.rewritten.add(path)
         del all_found.files[path]
-    for path in all_found.written & all_found.listed.keys():
-        if times_of(path) == MISSING:  # made, and removed
-            del all_found.listed[path]
     for path, times in all_found.files.items():
         if tuple(times_of(path)) != times[1:]:
             all_found.changed.add(path)
+    for path in all_found.written & all_found.listed.keys():
+        if times_of(path) == MISSING:  # made, and removed
+            del all_found.listed[path]
     resolve = _Resolver(all_found.links)
     for path in (*all_found.files, *all_found.folders, *all_found.links):
         resolve(path)
@@ -292,10 +213,3 @@ class _Resolver:
             except OSError:
                 self._known[path] = None
         return self._known[path]
-
-
-def _plain(path: str) -> str:
-    """Without what changes nothing in it."""
-    begin = _RELATIVE if path.startswith(_RELATIVE) else ""
-    path = begin + re.sub(r"/(\.?/)+", "/", path[len(begin) :])
-    return path.rstrip("/") or "/"

@@ -26,6 +26,7 @@ from pasture_image.inside import (
     loops,
     process_state,
     program,
+    renewed,
     reread,
     streams,
     variables,
@@ -91,6 +92,7 @@ def begin(
             random.setstate(seeded)
         _forget_modules_past()
         reread.read_again(sys.modules, os.environ)
+        renewed.begin_program()
         needs_folder = program.begin_program(
             [_first(kind, text), *words[rest:]],
             [_python, *words[1:]],

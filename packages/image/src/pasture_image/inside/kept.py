@@ -17,7 +17,7 @@ import sys
 import types
 import zlib
 from bisect import bisect
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import FileFinder, PathFinder
@@ -38,12 +38,14 @@ _OWN = (
     *("importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport"),
 )
 """Modules whose state is each program's own."""
-_RENEWED = (
+RENEWED = (
     *("logging._startTime", "threading._main_thread", "time.", "tempfile._name_sequence"),
     *("multiprocessing.process.", "billiard.process."),
-    *("multiprocessing.util.MAXFD", "billiard.util.MAXFD"),
+    *("multiprocessing.util.MAXFD", "billiard.util.MAXFD", "uuid._"),
 )
 """Of others: what `begin` renews."""
+Ranges = tuple[list[int], list[int]]
+"""Where memory begins, and ends."""
 _OPAQUE = (
     types.BuiltinFunctionType,
     types.GetSetDescriptorType,
@@ -57,36 +59,52 @@ _OPAQUE = (
 )
 
 
-def write(file: int, marks: Iterable[str]) -> bool:
-    """Write this process's values, with its number and its folder.
+def write(file: int, marks: Iterable[str], edges: Counter[tuple[int, int]] | None = None) -> bool:
+    """Write this process's values, with its number, its folder and where its memory is.
+
+    Args:
+        edges: as of `values`.
 
     Returns:
         Whether a mark is in one of them, in any case.
     """
-    found = values()
-    data = marshal.dumps((os.getpid(), os.getcwd(), _mapped(), found))  # noqa: PTH109
+    found = values(edges=edges)
+    data = marshal.dumps((os.getpid(), os.getcwd(), mapped(), found))  # noqa: PTH109
     with os.fdopen(file, "wb", closefd=False) as stream:
         stream.write(data)
     texts = (f"{value}".lower() for value in found.values() if type(value) in (str, bytes))
     return any(mark in text for text in texts for mark in marks)
 
 
-def compare(file: int) -> list[tuple[str, str]]:
-    """What differs from what another process has written: code of the note, and whose it is."""
+def read(file: int) -> Any:
+    """What another process has written: its number, folder, memory, and values."""
     with os.fdopen(os.dup(file), "rb") as stream:
         stream.seek(0)
-        pid, folder, there, others = marshal.loads(stream.read())
-    here = _mapped()
+        return marshal.loads(stream.read())
+
+
+def differing(own: Mapping[str, Any], others: Mapping[str, Any], there: Ranges) -> set[str]:
+    """Paths on which this process has another value than one that has memory `there`."""
+    here = mapped()
+    return {
+        path
+        for path, value in own.items()
+        if (other := others.get(path, value)) is not value
+        and (type(other) is not type(value) or other != value or type(value) is float)
+        and repr(other) != repr(value)
+        and _without_addresses(other, there) != _without_addresses(value, here)
+        and not path.startswith(RENEWED)
+        and not path.endswith("._native_id")
+    }
+
+
+def compare(file: int) -> list[tuple[str, str]]:
+    """What differs from what another process has written: code of the note, and whose it is."""
+    pid, folder, there, others = read(file)
+    own = values()
     found: dict[tuple[str, str], None] = {}
-    for path, value in values().items():
-        other = others.get(path, value)
-        if not (
-            repr(other) == repr(value)
-            or _without_addresses(other, there) == _without_addresses(value, here)
-            or path.startswith(_RENEWED)
-            or path.endswith("._native_id")
-        ):
-            found[_code(value, other, pid, folder), _owner(path)] = None
+    for path in sorted(differing(own, others, there)):
+        found[_code(own[path], others[path], pid, folder), owner(path)] = None
     said = {owner for code, owner in found if code != "differs"}
     return [(code, owner) for code, owner in found if code != "differs" or owner not in said]
 
@@ -98,17 +116,24 @@ def _code(value: Any, other: Any, pid: int, folder: str) -> str:
     return "process" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
 
 
-def _owner(path: str) -> str:
+def owner(path: str) -> str:
     """The module, and its attribute."""
     module = path
-    while module not in sys.modules:
-        module = module[: max(map(module.rfind, ".[~{"))]
+    while module and module not in sys.modules:
+        module = module[: max(0, *map(module.rfind, ".[~{"))]
     attribute = re.match(r"\.?\w*", path[len(module) :])
-    return module + (attribute[0] if attribute else "")
+    return module + (attribute[0] if attribute else "") if module else path
 
 
-def values() -> dict[str, Any]:
-    """Texts and numbers by the path on which each is reached first."""
+def values(
+    holders: dict[str, tuple[Any, str]] | None = None, edges: Counter[tuple[int, int]] | None = None
+) -> dict[str, Any]:
+    """Texts and numbers by the path on which each is reached first.
+
+    Args:
+        holders: takes what holds each, and the last part of the path.
+        edges: takes from what, by address, each text was reached, and how often.
+    """
     gc.disable()
     found: dict[str, Any] = {}
     hidden: tuple[object, ...] = (
@@ -117,6 +142,7 @@ def values() -> dict[str, Any]:
     )
     seen = {id(one) for one in hidden}
     held: list[Any] = []  # so that no other object gets its address
+    owners: dict[int, Any] = {}  # of dictionaries of attributes, which may not be there yet
     todo: deque[tuple[Any, str]] = deque()
     for name, module in sorted(sys.modules.items()):
         if issubclass(type(module), types.ModuleType) and name.partition(".")[0] not in _OWN:
@@ -131,9 +157,17 @@ def values() -> dict[str, Any]:
             kind = type(child)
             if kind in _LEAVES or child is None:
                 found[path + label] = _short(child)
+                owner = owners.get(id(one), one)
+                if holders is not None:
+                    holders[path + label] = owner, label
+                if edges is not None and kind is str:
+                    edges[id(one), id(child)] += 1
+                    edges[id(owner), id(child)] += 0
             elif id(child) not in seen and not issubclass(kind, _OPAQUE):
                 seen.add(id(child))
                 held.append(child)
+                if not label:
+                    owners[id(child)] = one
                 todo.append((child, path + label))
                 text = _text(child, kind)
                 if text is not None:
@@ -165,13 +199,13 @@ def _text(one: Any, kind: type) -> str | None:
 
 
 def _short(value: Any) -> Any:
-    return value[:_MAX_CHARACTERS] if type(value) is str else value
+    if type(value) is not str or len(value) <= _MAX_CHARACTERS:
+        return value
+    rest = zlib.crc32(_ADDRESS.sub("", value).encode("utf-8", "replace"))
+    return f"{value[:_MAX_CHARACTERS]} {rest:x}"
 
 
-_Ranges = tuple[list[int], list[int]]
-
-
-def _without_addresses(value: Any, mapped: _Ranges) -> Any:
+def _without_addresses(value: Any, mapped: Ranges) -> Any:
     if type(value) is str:
         return _ADDRESS.sub(lambda found: _plain(found[0], _number(found[0]), mapped), value)
     if type(value) is tuple:
@@ -183,13 +217,13 @@ def _number(text: str) -> int:
     return int(text, 16 if "x" in text else 10)
 
 
-def _plain(text: str, number: int, mapped: _Ranges) -> str:
+def _plain(text: str, number: int, mapped: Ranges) -> str:
     starts, ends = mapped
     at = bisect(starts, number) - 1
     return "0x" if at >= 0 and number < ends[at] else text
 
 
-def _mapped() -> _Ranges:
+def mapped() -> Ranges:
     lines = Path("/proc/self/maps").read_text().splitlines()
     pairs = [[int(number, 16) for number in line.split()[0].split("-")] for line in lines]
     return [start for start, _ in pairs], [end for _, end in pairs]

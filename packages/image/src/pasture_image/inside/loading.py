@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from types import ModuleType, TracebackType
 
+    from pasture_image.inside.elsewhere import Elsewhere
     from pasture_image.inside.order import Built, Order
     from pasture_image.inside.process_state import State
     from pasture_image.inside.recording import Imports
-    from pasture_image.inside.trial import Outcome
+    from pasture_image.inside.trial import Outcome, Trial
 
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
@@ -83,7 +84,7 @@ def main() -> Stopping | None:
         _forget_own_start()
     close = [channel.fileno(), record]
     try:
-        _load(order, environ, close)
+        _load(order, environ, close, record)
     except ImageFailed as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
         return None
@@ -114,7 +115,7 @@ def _forget_own_start() -> None:
     os.environ.pop("LD_BIND_NOW", None)
 
 
-def _load(order: Order, environ: int, close: list[int]) -> None:
+def _load(order: Order, environ: int, close: list[int], record: int) -> None:
     """Import modules, and record what they look at.
 
     Those that a rehearsal imports are found out before, by a process that nothing is recorded of.
@@ -125,6 +126,7 @@ def _load(order: Order, environ: int, close: list[int]) -> None:
     from pasture.fork_safety import generators
     from pasture.interpreter import native
     from pasture_image.inside import loops, observing, process_state, program, recording
+    from pasture_image.inside.elsewhere import Elsewhere
     from pasture_image.inside.trial import Trial
     from pasture_image.inside.variables import VariablesRead
 
@@ -138,8 +140,9 @@ def _load(order: Order, environ: int, close: list[int]) -> None:
     taken = _take_low_descriptors()
     with recording.own():
         trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
+        elsewhere = Elsewhere(lambda: _load_modules(order, rehearsed), environ, close[:1], record)
         before, began_s = process_state.read(), monotonic()
-    with trial:
+    with trial, elsewhere:
         with (
             VariablesRead(environ) as variables,
             observing.Observed(variables.read_all),
@@ -155,10 +158,13 @@ def _load(order: Order, environ: int, close: list[int]) -> None:
                     warm(application, order.warm)
         recording.mark(recording.OWN)
         program.end_loading()
-        outcome = trial.outcome(monotonic() - began_s)
+        load_s = monotonic() - began_s
+        outcome = trial.outcome(load_s)
         _compare(before, outcome)
         if outcome is not None:
             observing.note(trial.kept())
+            if not order.warm:  # which no other load does
+                _renew(elsewhere, trial, load_s)
     for name in order.held:  # programs have none of them
         os.environ.pop(name, None)
     for number in taken:
@@ -202,6 +208,17 @@ def _compare(before: State, outcome: Outcome | None) -> None:
         program.readers = tuple(outcome.readers)
         program.questions = tuple(Question(*question) for question in outcome.questions)
         observing.note(Note("arguments", reader) for reader in outcome.readers)
+
+
+def _renew(elsewhere: Elsewhere, trial: Trial, load_s: float) -> None:
+    """Have each program put its own folders where variables name others than in this process."""
+    from pasture_image.inside import observing, renewed, variables
+    from pasture_image.inside.notes import Note
+
+    found, left = elsewhere.found(variables.may_follow(), trial.values, load_s)
+    renewed.variables.update(found)
+    variables.forget(found)
+    observing.note(Note("follows", one) for one in left)
 
 
 def load(name: str) -> ModuleType:

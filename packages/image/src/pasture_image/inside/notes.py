@@ -31,6 +31,7 @@ SENTENCES = {
     "relative": "{} was looked for by a relative path, in /: programs get what was there",
     "process": "{} holds the id of its process: programs get that of another one",
     "differs": "{} differs from load to load: programs get what it was when modules were loaded",
+    "follows": "{}: python runs programs with another one; --env NAME=VALUE builds for them",
     "user": "{} read the user while loading: programs see the build's user",
     "host": "{} read the host name while loading: programs see the build machine's name",
     "kernel": "{} was read while modules were loaded: programs see the kernel's answer of then",

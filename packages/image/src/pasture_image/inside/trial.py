@@ -68,6 +68,11 @@ class Trial:
         self._environ, self._close = environ, (*close, self._kept)
         self._apart = Apart(lambda: _reported(load, self._kept), environ, close, waits=True)
 
+    @property
+    def values(self) -> int:
+        """Descriptor of the values after it (`kept`)."""
+        return self._kept
+
     def kept(self) -> list[Note]:
         """What modules keep of the process that loads them; once there is an outcome."""
         apart = Apart(lambda: _kept(self._kept), self._environ, self._close[:-1])
@@ -117,11 +122,11 @@ def _report(load: Callable[[], object], file: int) -> bytes:
     arguments = _differ()
     before = process_state.read()
     with Names() as names:
-        held = _in_c()
+        held = in_c()
         load()
         after = process_state.read()
         generator = random.getstate()
-        set_in_c = {n: v for n, v in _in_c().items() if held.get(n) != v and os.environ.get(n) != v}
+        set_in_c = {n: v for n, v in in_c().items() if held.get(n) != v and os.environ.get(n) != v}
         are_kept = kept.write(file, MARKS)
     walks = {
         module: (sorted(walk.begins), sorted(walk.contains))
@@ -151,7 +156,7 @@ def _drain(terminal: int) -> None:
             pass
 
 
-def _in_c() -> dict[str, str]:
+def in_c() -> dict[str, str]:
     """The environment as code in C has it, but for what names this process."""
     import ctypes  # not in the image
 

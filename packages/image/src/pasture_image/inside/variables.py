@@ -25,6 +25,8 @@ from pasture.observing import asker_besides
 from pasture_image.inside import environment, observing
 from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
 from pasture_image.inside.start_variables import (
+    BEGINNINGS,
+    NAMES,
     READ_AGAIN,
     always_read,
     beginnings,
@@ -45,6 +47,7 @@ set_in_c: dict[str, str] = {}
 """What code in C has set, without `os.environ`."""
 
 _read: set[str] = set()
+_read_in_c: set[str] = set()
 _read_in_walks: set[str] = set()
 """By a module that has gone through all: for their values, or each by its name."""
 _walkers: set[str] = set()
@@ -81,6 +84,17 @@ def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]], asked: Iter
         _walkers.discard(module)
         _begins.update(walks[module][0])
         _contains.update(walks[module][1])
+
+
+def may_follow() -> tuple[str, ...]:
+    """Variables that code in Python alone has read, and the interpreter not at its start."""
+    own = _read - _read_in_c - changed.keys() - (NAMES - {"HOME"})
+    return tuple(sorted(name for name in own if not name.startswith(BEGINNINGS)))
+
+
+def forget(names: Iterable[str]) -> None:
+    """Modules know nothing of these any more: each program puts its own values in their place."""
+    _read.difference_update(names)
 
 
 def looked_for() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -136,7 +150,8 @@ class VariablesRead:
             names, are_all = native().close_variables()
         except OSError as error:
             raise ImageFailed(f"getenv cannot be put back: {error}") from error
-        asked = (os.fsdecode(name) for name in names)
+        asked = {os.fsdecode(name) for name in names}
+        _read_in_c.update(asked)
         if not are_all:
             _walkers.add("code in C (it asks getenv for too many names)")
         _read.update(name for name in asked if not is_read_again("", name))

@@ -1,0 +1,146 @@
+"""The same load a third time, where folders that variables name are others. Thrown away.
+
+A module that reads HOME mostly makes paths of it. If the load that counts and this one differ in
+nothing but that folder in texts, each program gets its own there (`renewed`); else the variable
+counts as any other. Owns the process; `moved` compares.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import posix
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from pasture_image.inside import memory
+from pasture_image.inside.apart import Apart
+from pasture_image.inside.renewed import Follows, Place, is_plain
+
+_MARK = "zqx7-"
+_FOLDERS = ("/dev/shm", "/var/tmp", "/tmp")
+_MIN_TIMEOUT_S = 60.0
+_DONE = b"done"
+
+
+class Elsewhere:
+    """A process that waits until it is known which variables name folders."""
+
+    def __init__(
+        self, load: Callable[[], object], environ: int, close: Iterable[int], record: int
+    ) -> None:
+        """Fork it.
+
+        Args:
+            load: what it does.
+            environ: descriptor of the environment that it has, but for those folders.
+            close: descriptors that are not for it.
+            record: descriptor of the record of what the load that counts has looked at.
+        """
+        self._folders = memory.create("pasture-folders")
+        self._kept = memory.create("pasture-kept")
+        self._environ, self._close, self._record = environ, tuple(close), record
+
+        def work() -> bytes:
+            from pasture_image.inside import moved  # not in the image
+
+            folders = json.loads(memory.read(self._folders))
+            names = tuple(folders)
+            os.environ.update(folders)
+            folders.clear()  # what else has them is a module's
+            load()
+            is_seen = moved.write(self._kept, f"{_MARK}{os.getppid()}", names)
+            return _DONE if is_seen else b"something unseen has a folder"
+
+        self._apart = Apart(work, environ, (*close, record), waits=True)
+        self._has_ended = False
+
+    def found(
+        self, names: Iterable[str], other: int, load_s: float
+    ) -> tuple[dict[str, Follows], list[str]]:
+        """What follows each variable, and what none can be renewed for, by module and attribute.
+
+        Args:
+            names: of variables that were read.
+            other: descriptor of the values of a load in which they were the same (`kept`).
+            load_s: how long a load took.
+        """
+        values = {name: os.environ.get(name, "") for name in names}
+        values = {name: value for name, value in values.items() if _is_folder(value)}
+        above = _made({value.split("/")[1] for value in values.values()}) if values else None
+        if above is None:
+            return {}, []
+        pairs = {name: (value, _folder(above, name, value)) for name, value in values.items()}
+        with os.fdopen(self._folders, "wb", closefd=False) as file:
+            file.write(json.dumps({name: folder for name, (_, folder) in pairs.items()}).encode())
+        self._has_ended = True
+        has_loaded = self._apart.result(_MIN_TIMEOUT_S + 5 * load_s) == _DONE
+
+        def compare() -> bytes:
+            from pasture_image.inside import moved
+
+            moved.remove(above)
+            if not has_loaded:
+                return json.dumps([{}, [f"{' or '.join(pairs)} decides what is not seen"]]).encode()
+            return json.dumps(moved.compare(pairs, self._kept, other, self._record)).encode()
+
+        data = Apart(compare, self._environ, self._close).result(_MIN_TIMEOUT_S)
+        found, left = json.loads(data or b"[{}, []]")
+        return _resolved(found), left
+
+    def __enter__(self) -> Elsewhere:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._has_ended:
+            self._apart.end()
+        posix.close(self._folders)
+        posix.close(self._kept)
+
+
+def _is_folder(value: str) -> bool:
+    return is_plain(value) and os.path.isdir(value)  # noqa: PTH112
+
+
+def _made(avoided: Collection[str]) -> str | None:
+    """A new folder that has nothing in common with others; None if there is none."""
+    for folder in _FOLDERS:
+        above = f"{folder}/{_MARK}{os.getpid()}"
+        if folder.split("/")[1] not in avoided:
+            with suppress(OSError):
+                posix.mkdir(above, 0o700)
+                return above
+    return None
+
+
+def _folder(above: str, name: str, value: str) -> str:
+    """A new one for a variable, of another length and depth than before."""
+    folder = f"{above}/{_MARK}{name}"
+    posix.mkdir(folder, 0o700)
+    while len(folder) == len(value) or folder.count("/") == value.count("/"):
+        folder += "/x"
+        posix.mkdir(folder, 0o700)
+    return folder
+
+
+def _resolved(found: Mapping[str, Any]) -> dict[str, Follows]:
+    """The objects that another process, forked from this one, has named by their addresses."""
+    wanted = {place[0] for _, places, *_ in found.values() for place in places}
+    objects = {id(one): one for one in gc.get_objects() if id(one) in wanted}
+    if wanted - objects.keys():  # the collector does not know all dictionaries of texts
+        for one in gc.get_objects():
+            for ref in gc.get_referents(one):
+                if id(ref) in wanted:
+                    objects[id(ref)] = ref
+    return {
+        name: Follows(
+            value,
+            tuple(Place(objects[at], key, tuple(parts)) for at, key, parts in places),
+            tuple(missing),
+            is_there,
+        )
+        for name, (value, places, missing, is_there) in found.items()
+        if all(at in objects for at, *_ in places)
+    }

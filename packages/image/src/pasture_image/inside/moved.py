@@ -1,0 +1,185 @@
+"""What differs where folders that variables name are others: not in the image.
+
+Two loads are compared that differ in nothing else. What differs without them is left out: so it
+does after a second load. Assumed is that modules treat each plain path the same. Not seen: what
+only code in C keeps.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Collection, Mapping
+from types import CellType, FrameType, FunctionType, MemberDescriptorType
+from typing import Any
+
+from pasture_image.inside import kept, record, variables
+from pasture_image.inside.renewed import is_of_start
+from pasture_image.inside.trial import in_c
+
+_OF_ADDRESS = re.compile(r"\[[0-9]{8,}\]")
+_Pairs = Mapping[str, tuple[str, str]]
+"""The folder that a variable names, and the one that it named elsewhere."""
+_Found = tuple[str, list[tuple[int, str | int, list[str]]], list[str], bool]
+"""As `renewed.Follows`, with the addresses of holders."""
+
+
+def remove(folder: str) -> None:
+    """With all that a load has made in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def write(file: int, mark: str, names: Collection[str]) -> bool:
+    """Write this process's values; whether all texts with a mark are among them.
+
+    Args:
+        names: of variables that have one.
+    """
+    for name, value in {**in_c(), **os.environ}.items():  # no closure has the mark
+        if name not in names and mark in value:  # a module has set it
+            return False
+    if mark in os.getcwd():  # noqa: PTH109
+        return False
+    edges: Counter[tuple[int, int]] = Counter()
+    kept.write(file, (), edges)
+    classes = {id(ref): id(one) for one in gc.get_objects() if isinstance(one, type)
+               for ref in gc.get_referents(one) if type(ref) is dict}  # fmt: skip
+    texts: dict[int, Any] = {}
+    for one in gc.get_objects():
+        if one is texts or type(one) in (FrameType, variables.Variables):
+            continue
+        for text in gc.get_referents(one):
+            if isinstance(text, str) and mark in text:
+                if (classes.get(id(one), id(one)), id(text)) not in edges:
+                    return False
+                texts[id(text)] = text
+    one = text = None
+    times: Counter[int] = Counter()
+    for (_, at), often in edges.items():
+        times[at] += often
+    sample = {0: f"{mark}{times}"}
+    return all(sys.getrefcount(texts[at]) <= times[at] + sys.getrefcount(sample[0]) for at in texts)
+
+
+def compare(
+    pairs: _Pairs, elsewhere: int, other: int, looked_at: int
+) -> tuple[dict[str, _Found], list[str]]:
+    """What follows each variable, and what is against that.
+
+    Args:
+        elsewhere: descriptor of the values of a load in which folders are others.
+        other: of one in which they are the same.
+        looked_at: of the record.
+    """
+    in_c()  # the same modules are loaded in both processes
+    holders: dict[str, tuple[Any, str]] = {}
+    own = kept.values(holders)
+    differ, there = _differing(own, elsewhere)
+    by_itself, _ = _differing(own, other)
+    own_pairs = {id(one) for one in holders.values()}
+    found: dict[str, _Found] = {}
+    left = []
+    for name, (value, _) in pairs.items():
+        try:
+            found[name] = (value, [], *_asked(value, looked_at))
+        except LookupError as error:
+            left.append(f"{name} decides {error}")
+    for path in sorted(differ):
+        text, before = there.get(path), own.get(path)
+        names = [name for name, (_, folder) in pairs.items() if _has(text, folder)]
+        if type(text) is not str or not names:
+            if any(_has(before, value) for value, _ in pairs.values()):
+                by_itself.discard(path)
+            is_alike = type(text) is type(before) and type(text) is not bool
+            if (
+                not names
+                and path in by_itself
+                and (is_alike or path not in own.keys() & there.keys())
+            ):
+                continue
+            return {}, [f"{' or '.join(pairs)} decides {kept.owner(path)}"]
+        for name in names:
+            value, folder = pairs[name]
+            place = _place(*holders[path], own_pairs) if path in holders else None
+            if name not in found:
+                continue
+            if place is None or len(names) > 1 or text.replace(folder, value) != before:
+                left.append(f"{name} decides {kept.owner(path)}")
+                del found[name]
+            else:
+                found[name][1].append((id(place[0]), place[1], text.split(folder)))
+    return found, left
+
+
+def _has(value: object, folder: str) -> bool:
+    return folder in (value if isinstance(value, str) else repr(value))
+
+
+def _differing(own: Mapping[str, Any], file: int) -> tuple[set[str], dict[str, Any]]:
+    *_, memory, others = kept.read(file)
+    alone = {
+        path
+        for path in own.keys() ^ others.keys()
+        if not _OF_ADDRESS.search(path) and not path.startswith(kept.RENEWED)
+    }
+    return kept.differing(own, others, memory) | alone, others
+
+
+def _asked(value: str, looked_at: int) -> tuple[list[str], bool]:
+    """What was looked for in a folder and not there; whether the folder was.
+
+    Raises:
+        LookupError: something was there, or the load has written there.
+    """
+    missing, is_there = set(), False
+    for lookup, _, is_loading in record.counted(record.parsed(record.read(looked_at))):
+        path = lookup.path
+        if not is_loading or not f"{path}/".startswith(f"{value}/") or _is_of_python(path):
+            continue
+        if path == value and lookup.call not in ("list", "write"):
+            is_there = True
+        elif lookup.error in record.NOT_THERE and not record.writes(lookup):
+            missing.add(path[len(value) :])
+        else:
+            raise LookupError(path)
+    return sorted(missing), is_there
+
+
+def _is_of_python(path: str) -> bool:
+    """The interpreter and its packages look at what is below their folders, and above."""
+    folders = (sys.prefix, sys.base_prefix, sys.exec_prefix, *sys.path)
+    return is_of_start(path) or any(f"{path}/".startswith(f"{one}/") for one in folders if one)
+
+
+def _place(holder: Any, label: str, own: Collection[int]) -> tuple[Any, str | int] | None:
+    """What `renewed` can put a text into."""
+    if type(holder) is CellType:
+        return holder, 0
+    if label.startswith("."):
+        return (holder, label[1:]) if _has_attribute(holder, label[1:]) else None
+    key = int(label[1:-1]) if re.fullmatch(r"\[[0-9]+\]", label) else None
+    if key is None or type(holder) is list:
+        return None if key is None else (holder, key)
+    if type(holder) is not tuple:
+        return None
+    held_by = [
+        one for one in gc.get_referrers(holder) if type(one) is not FrameType and id(one) not in own
+    ]
+    function = held_by[0] if len(held_by) == 1 else None
+    is_default = type(function) is FunctionType and function.__defaults__ is holder
+    return (function, key) if is_default else None
+
+
+def _has_attribute(holder: Any, name: str) -> bool:
+    if type(holder) is dict or isinstance(holder, type):
+        return True
+    if isinstance(holder, (dict, list, tuple, FunctionType)):
+        return False
+    of_class = getattr(type(holder), name, None)
+    if type(of_class) is MemberDescriptorType:  # of no class in C
+        return "__slots__" in vars(of_class.__objclass__)
+    return not hasattr(type(of_class), "__set__")

@@ -1,0 +1,100 @@
+"""The kernel's record of what a load has looked at, as src/stub/record.c writes it.
+
+Owns its format, and which lookups count: marks say so (`recording`). What follows from them is
+`build.lookups`'.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from errno import ENOENT, ENOTDIR
+from typing import NamedTuple
+
+from pasture_image.inside.recording import COUNTED, LISTED, LISTS, MARK, OWN, STARTED
+
+NOT_THERE = (ENOENT, ENOTDIR)
+RELATIVE = "/./"
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_PART_BYTES = 1 << 20
+
+
+class Lookup(NamedTuple):
+    """One call, and what was there right before it; all 0 behind `error` if nothing was."""
+
+    thread: int
+    call: str
+    flags: int
+    error: int
+    mode: int
+    size: int
+    mtime_ns: int
+    inode: int
+    device: int
+    names: int
+    path: str
+
+
+def read(number: int) -> bytes:
+    """All of a record. The recorder goes on writing, at an offset that both descriptors share."""
+    data = bytearray()
+    while part := os.pread(number, _PART_BYTES, len(data)):
+        data += part
+    return bytes(data)
+
+
+def parsed(data: bytes) -> Iterator[Lookup]:
+    """Records in their order.
+
+    Raises:
+        ValueError: no recorder writes that.
+    """
+    for record in data.split(b"\0")[:-1]:
+        thread, call, flags, error, mode, *rest, path = record.split(b"\t", 10)
+        size, mtime_ns, inode, device, names = map(int, rest)
+        of_call = int(thread), call.decode(), int(flags, 16)
+        known = int(error), int(mode, 16), size, mtime_ns, inode, device, names
+        yield Lookup(*of_call, *known, _plain(os.fsdecode(path)))
+
+
+class Counted(NamedTuple):
+    """A lookup that counts.
+
+    Attributes:
+        is_import: whether the import system was listing meanwhile; None while that was not marked.
+        is_loading: whether modules were loaded by then, not the interpreter itself.
+    """
+
+    lookup: Lookup
+    is_import: bool | None
+    is_loading: bool
+
+
+def counted(lookups: Iterable[Lookup]) -> Iterator[Counted]:
+    """Those that count, without marks."""
+    counts, is_started, is_loading, listing = True, False, False, set[int]()
+    for lookup in lookups:
+        if not lookup.path.startswith(MARK):
+            if counts:
+                is_import = lookup.thread in listing if is_started else None
+                yield Counted(lookup, is_import, is_loading)
+        elif lookup.path == STARTED:
+            is_started = True
+        elif lookup.path in (OWN, COUNTED):
+            counts = is_loading = lookup.path == COUNTED
+        elif lookup.path == LISTS:
+            listing.add(lookup.thread)
+        elif lookup.path == LISTED:
+            listing.discard(lookup.thread)
+
+
+def writes(lookup: Lookup) -> bool:
+    return lookup.call == "write" or (lookup.call == "open" and bool(lookup.flags & _WRITES))
+
+
+def _plain(path: str) -> str:
+    """Without what changes nothing in it."""
+    begin = RELATIVE if path.startswith(RELATIVE) else ""
+    path = begin + re.sub(r"/(\.?/)+", "/", path[len(begin) :])
+    return path.rstrip("/") or "/"

@@ -1,0 +1,82 @@
+"""What modules make of a variable that names a folder: each program's own, or `python` runs it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.image.images import Images
+
+KEEPS = """
+import os, pathlib
+HOME = os.path.expanduser("~")
+path = pathlib.Path.home() / "x"
+names = [os.path.join(HOME, ".conf"), 5]
+def default(first=1, path=HOME + "/cache"): return path
+def named(*, path=f"file://{HOME}/n"): return path
+class Class:
+    held = HOME + ":" + HOME + "/d"
+    __slots__ = ("own", "__dict__")
+    def __init__(self): self.own, self.more = os.path.expanduser("~/e"), HOME
+one = Class()
+def closed():
+    held = os.path.expanduser("~/h")
+    return lambda: held
+inner = closed()
+has = os.path.exists(HOME + "/.conf")
+def show():
+    return HOME, str(path), names, default(), named(), Class.held, one.own, one.more, inner(), has
+"""
+SHOWS = "import keeps; print(keeps.show())"
+
+
+def test_what_follows_home_is_each_programs_own(own_images: Images, tmp_path: Path) -> None:
+    own_images.module("keeps", KEEPS)
+    own_images.built("--preload", "keeps")
+    homes = [tmp_path / "other", tmp_path / "has", Path("/nonexistent")]
+    for home in homes[:2]:
+        home.mkdir()
+    (homes[1] / ".conf").touch()
+    is_there = f"{homes[1]}/.conf is there, and was not for the build"
+    for home, why in zip(homes, ("", is_there, ""), strict=True):
+        environ = {"HOME": str(home)}
+        assert own_images.why("-c", SHOWS, environ=environ).endswith(why), home
+        assert own_images.run("-c", SHOWS, environ=environ) == own_images.python(
+            "-c", SHOWS, environ=environ
+        )
+    for home in ("/", f"{tmp_path}/", "relative", "", f"{tmp_path}/a b", str(own_images.lib)):
+        environ = {"HOME": str(home)}
+        assert "HOME names no folder" in own_images.why("-c", SHOWS, environ=environ), home
+        assert own_images.run("-c", SHOWS, environ=environ) == own_images.python(
+            "-c", SHOWS, environ=environ
+        )
+
+
+DECIDES = {
+    "branch": "FOUND = H == os.environ['HOME_OF_BUILD']",
+    "length": "FOUND = len(H)",
+    "component": "FOUND = H.split('/')[1]",
+    "tuple": "FOUND = (H, 1)",
+    "tuple that is a default": "def f(a): return a\nFOUND = f.__defaults__ = (H,)",
+    "key": "FOUND = {H: 1}",
+    "bytes": "FOUND = os.fsencode(H)",
+    "pattern": "import re; FOUND = re.compile(H)",
+    "cached": "import functools; FOUND = functools.lru_cache(str.upper); FOUND(H)",
+    "generator": "def one():\n    h = H; yield 1; yield h\nFOUND = one(); next(FOUND)",
+    "search path": "import sys; sys.path.append(H + '/lib')",
+    "variable": "os.environ['MINE'] = H + '/mine'",
+    "directory": "os.chdir(H)",
+    "written": "open(H + '/log', 'a').write('x')",
+    "there": "FOUND = os.path.exists(H + '/app.txt')",
+}
+
+
+@pytest.mark.parametrize("way", DECIDES)
+def test_python_runs_a_program_where_home_decides_more(own_images: Images, way: str) -> None:
+    own_images.module("decides", f"import os\nH = os.path.expanduser('~')\n{DECIDES[way]}\n")
+    (own_images.folder / "app.txt").touch()
+    own_images.environ["HOME_OF_BUILD"] = str(own_images.folder)
+    own_images.built("--preload", "decides", "--env", "HOME_OF_BUILD")
+    assert own_images.why("-c", "pass") == ""
+    assert own_images.why("-c", "pass", environ={"HOME": "/nonexistent"}).endswith(": HOME")
