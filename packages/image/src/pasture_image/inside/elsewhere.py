@@ -76,7 +76,8 @@ class Elsewhere:
         with os.fdopen(self._folders, "wb", closefd=False) as file:
             file.write(json.dumps({name: folder for name, (_, folder) in pairs.items()}).encode())
         self._has_ended = True
-        has_loaded = self._apart.result(_MIN_TIMEOUT_S + 5 * load_s) == _DONE
+        timeout_s = _MIN_TIMEOUT_S + 5 * load_s
+        has_loaded = self._apart.result(timeout_s) == _DONE
 
         def compare() -> bytes:
             from pasture_image.inside import moved
@@ -86,7 +87,7 @@ class Elsewhere:
                 return json.dumps([{}, [f"{' or '.join(pairs)} decides what is not seen"]]).encode()
             return json.dumps(moved.compare(pairs, self._kept, other, self._record)).encode()
 
-        data = Apart(compare, self._environ, self._close).result(_MIN_TIMEOUT_S)
+        data = Apart(compare, self._environ, self._close).result(timeout_s)
         found, left = json.loads(data or b"[{}, []]")
         return _resolved(found), left
 
