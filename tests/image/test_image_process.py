@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from images import STUB, TIMEOUT_S, Images
+from images import BIN, STUB, TIMEOUT_S, Images
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -207,6 +207,19 @@ def test_without_proc_the_interpreter_runs(images: Images) -> None:
     if b"unshare" in ended.err:
         pytest.skip("needs the right to make namespaces")
     assert (ended.status, ended.out) == (0, b"1\n"), ended.err
+
+
+def test_modules_are_loaded_twice_where_no_terminal_is_to_be_had(own_images: Images) -> None:
+    own_images.module("reads", "import sys; FOUND = f'{sys.argv[0]}'")
+    hide = 'mount -t tmpfs none /dev/pts && mount --bind /dev/null /dev/ptmx && exec "$@"'
+    words = ("-m", "pasture", "image", "build", "-o", str(own_images.image), "--preload", "reads")
+    ended = own_images.run(
+        *("--mount", "sh", "-c", hide, "sh", str(BIN / "python"), *words),
+        program=Path("/usr/bin/unshare"),
+    )
+    if b"unshare" in ended.err:
+        pytest.skip("needs the right to make namespaces")
+    assert (ended.status, b"reads read the program's arguments" in ended.out) == (0, True), ended
 
 
 CHANGES = """

@@ -140,10 +140,11 @@ def _report(load: Callable[[], object], file: int) -> bytes:
 
 def _differ() -> Arguments:
     """Have another terminal, other arguments, another time zone and another state."""
-    master, terminal = os.openpty()
-    for number in (0, 1, 2):
-        os.dup2(terminal, number)
-    _thread.start_new_thread(_drain, (master,))  # unknown to `threading`
+    with suppress(OSError):  # there is no /dev/pts
+        master, terminal = os.openpty()
+        for number in (0, 1, 2):
+            os.dup2(terminal, number)
+        _thread.start_new_thread(_drain, (master,))  # unknown to `threading`
     os.environ["TZ"] = "Asia/Tokyo"
     time.tzset()
     process_state.differ()
