@@ -14,6 +14,9 @@
 static_assert(NUM_GENERATIONS == 3, "the collector has three generations");
 static_assert(sizeof(PyGC_Head) == 16, "the GC head is two words");
 
+/* Whether one can begin in the middle of another. */
+#define CPY_COLLECTIONS_NEST (PY_VERSION_HEX >> 16 == 0x030C)
+
 static inline struct _gc_runtime_state *
 cpy_gc_state(void)
 {

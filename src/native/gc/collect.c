@@ -67,6 +67,21 @@ is_full_collection(PyObject *info)
            && PyLong_AsLong(generation) == CPY_GENERATIONS - 1;
 }
 
+/* The built-in collector calls no function where it has no memory for the arguments. An end that went
+   unnoticed is made up for as soon as it is certain that no collection runs. Where collections nest it never
+   is: there none runs out of line any more. */
+static void
+end_unnoticed(void)
+{
+    if (CPY_COLLECTIONS_NEST) {
+        return;
+    }
+    depth = 0;
+    if (hide_is_active()) {
+        hide_end();
+    }
+}
+
 /* 3.12 begins a collection that was scheduled before in the middle of another one, in Python code
    that finalizes garbage. The garbage is then in lists of the outer one: such a collection
    is left to the built-in collector, which never looks beyond its own lists. */
@@ -79,6 +94,9 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
     }
     bool starts = PyUnicode_CompareWithASCIIString(args[0], "start") == 0;
     bool is_full = is_full_collection(args[1]);
+    if (starts) {
+        end_unnoticed();
+    }
     depth = starts ? depth + 1 : Py_MAX(depth - 1, 0);
     bool is_outermost = depth == (starts ? 1 : 0);
     if (!starts && is_outermost && hide_is_active()) {
@@ -188,7 +206,11 @@ bool
 collect_is_running(void)
 {
     /* 3.12 says that none does after one in the middle of another. */
-    bool collecting = layout_has(LAYOUT_COLLECTOR) && cpy_gc_state()->collecting;
+    bool is_known = layout_has(LAYOUT_COLLECTOR);
+    bool collecting = is_known && cpy_gc_state()->collecting;
+    if (is_known && !collecting) {
+        end_unnoticed();
+    }
     return collecting || depth > 0 || hide_is_active();
 }
 

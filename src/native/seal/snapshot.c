@@ -167,7 +167,8 @@ add_item(PyObject *item, void *arg)
     return err;
 }
 
-/* Last of all: Python code runs, and may allocate. The seal has reported failures. */
+/* Last of all: Python code runs, and may allocate. The seal has reported failures. Returns 0, errno, or -1 with
+   an exception set. */
 static int
 add_containers(snapshot *all)
 {
@@ -183,7 +184,7 @@ add_containers(snapshot *all)
 }
 
 /* Modules first, then other roots, then types, then the lists: the owner of an object is found in
-   that order. Returns 0 or errno. */
+   that order. Returns as add_containers(). */
 static int
 walk(snapshot *all, PyObject *types)
 {
@@ -268,12 +269,11 @@ snapshot_write(int fd)
     }
     release(&all);
     Py_DECREF(types);
-    if (err) {
+    if (err > 0) {
         errno = err;
         err == ENOMEM ? PyErr_NoMemory() : PyErr_SetFromErrno(PyExc_OSError);
-        return -1;
     }
-    return (Py_ssize_t)all.count;
+    return err ? -1 : (Py_ssize_t)all.count;
 }
 
 #endif

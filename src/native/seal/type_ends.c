@@ -153,13 +153,19 @@ type_ends_prepare(void)
     if (class_dealloc == NULL && (class_dealloc = cpy_find_class_dealloc()) == NULL) {
         return -1;
     }
-    if (names.close == NULL
-        && ((names.close = PyUnicode_InternFromString("close")) == NULL
-            || (names.release = PyUnicode_InternFromString("release")) == NULL
-            || (names.acquire = PyUnicode_InternFromString("acquire")) == NULL
-            || (names.del = PyUnicode_InternFromString("__del__")) == NULL
-            || (names.clear = PyUnicode_InternFromString("clear")) == NULL)) {
-        return -1;
+    const struct {
+        PyObject **name;
+        const char *text;
+    } wanted[] = {{&names.close, "close"},
+                  {&names.release, "release"},
+                  {&names.acquire, "acquire"},
+                  {&names.del, "__del__"},
+                  {&names.clear, "clear"}};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(wanted); i++) { /* an earlier call may have had some */
+        PyObject **name = wanted[i].name;
+        if (*name == NULL && (*name = PyUnicode_InternFromString(wanted[i].text)) == NULL) {
+            return -1;
+        }
     }
     return 0;
 }

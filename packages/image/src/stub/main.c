@@ -269,6 +269,10 @@ show_facts(int files, char **file)
         (void)close(number);
         printf("- %016llx %s\n", (unsigned long long)sum, file[i]);
     }
+    if (fflush(stdout) != 0) {
+        fprintf(stderr, "pasture-python: standard output: %s\n", strerror(errno));
+        return 1;
+    }
     return 0;
 }
 

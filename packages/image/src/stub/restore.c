@@ -240,6 +240,7 @@ open_files(const manifest *m)
 /* ---- the plan ---- */
 
 static const char late[] = "pasture-python: the kernel refuses to map the image: python runs\n";
+static const char last[] = "pasture-python: the kernel maps no image and executes no python\n";
 
 typedef struct {
     uint64_t letter; /* stays with the process: message, arguments, environment */
@@ -262,7 +263,8 @@ count_strings(char **strings, uint64_t *bytes)
 static sizes
 measure(const manifest *m, const restore_request *request, bool is_same_kernel)
 {
-    uint64_t text = strlen(request->line->text) + strlen(request->python) + 2 + sizeof late;
+    uint64_t text =
+        strlen(request->line->text) + strlen(request->python) + 2 + sizeof late + sizeof last;
     size_t pointers = count_strings(request->argv, &text) + count_strings(request->envp, &text) + 2;
     sizes s = {
         .letter = ROUND(sizeof(message) + pointers * sizeof(char *) + text),
@@ -369,10 +371,12 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
     write_map(m, auxv, plan);
     const char *name = strrchr(request->python, '/');
     strncpy(plan->comm, name != NULL ? name + 1 : request->python, sizeof plan->comm - 1);
+    char *words = place + s->letter - sizeof late - sizeof last; /* behind the message */
+    plan->last_words = memcpy(words, last, sizeof last);
+    plan->last_bytes = sizeof last - 1;
     if (request->is_verbose) {
-        plan->late = place + s->letter - sizeof late; /* behind the message */
+        plan->late = memcpy(words + sizeof last, late, sizeof late);
         plan->late_bytes = sizeof late - 1;
-        memcpy(place + s->letter - sizeof late, late, sizeof late);
     }
     plan->message->scratch = plan->start + stays;
     plan->message->scratch_bytes = s->all - stays;

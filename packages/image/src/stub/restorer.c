@@ -201,6 +201,7 @@ restorer_run(restore_plan *plan)
         (void)call(SYS_write, 2, ADDRESS(plan->late), plan->late_bytes, 0, 0, 0);
     }
     (void)call(SYS_execve, ADDRESS(plan->path), ADDRESS(plan->argv), ADDRESS(plan->envp), 0, 0, 0);
+    (void)call(SYS_write, 2, ADDRESS(plan->last_words), plan->last_bytes, 0, 0, 0);
     for (;;) {
         (void)call(SYS_exit_group, 126, 0, 0, 0, 0, 0);
     }

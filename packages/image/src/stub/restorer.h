@@ -26,6 +26,8 @@ typedef struct {
     /* If anything fails: */
     const char *late; /* to be said then; NULL for nothing */
     uint64_t late_bytes;
+    const char *last_words; /* if there is no python either */
+    uint64_t last_bytes;
     const char *path;
     char **argv;
     char **envp;
