@@ -16,6 +16,7 @@ MATRIX ?= 3.11 3.12 3.13 3.14 3.15
 NATIVE_MATRIX ?= 3.13 3.14 3.15
 CPYTHON_MATRIX ?= 3.13 3.14
 CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
+FAILURES ?= 3.14-check
 FUZZ_MATRIX ?= 3.12 3.13 3.14 3.15
 BENCH_MATRIX ?= 3.14 3.13 3.15
 BINDING_BUILDS ?= $(MATRIX) $(MATRIX:%=%-check)
@@ -195,6 +196,9 @@ test-machines: .venvs/3.14/.stamp
 test-mutants: .venvs/3.13/.stamp .venvs/3.14/.stamp ## One line of C changed at a time: the test of its claim must fail
 	@$(MAKE) .venvs/3.12/.stamp || echo "no CPython 3.12: what needs it is not tried"
 	@$(PYTHON) tests/mutants $(ARGS)
+
+test-failures: .venvs/$(FAILURES)/.stamp ## Each allocation and system call fails once: tests/failures
+	@.venvs/$(FAILURES)/bin/python tests/failures $(ARGS)
 
 #: fuzz, fuzz-channels | Random programs on the check builds (ARGS="--minutes 60"); messages of less trusted processes
 fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp)

@@ -1,0 +1,240 @@
+"""Each allocation and each system call fails, the n-th for every n: `make test-failures`.
+
+Reads nothing but what it has written to build/failures before, and goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from entries import ENTRIES
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parent.parent
+SCRATCH = REPOSITORY / "build" / "failures"
+CALLS_MARK = 0x7061
+MODES = {"memory": (0, 3), "malloc": (0, 3), "calls": (0, 1, 2, 3)}
+MODE_NAMES = ("one fails", "one, another error", "one writes half", "all from the n-th on")
+START_LIMIT_S = 60
+
+ENVIRON = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+STARTS = {
+    "image": (
+        {"PASTURE_IMAGE": "app.img"},
+        ("-c", "import json, sys; print(json.dumps([1])); sys.exit(42)"),
+    ),
+    "no_image": ({"PASTURE_IMAGE": "none.img"}, ("-c", "import sys; print([1]); sys.exit(42)")),
+    "folder": ({"PASTURE_IMAGE": "."}, ("-c", "import sys; print([1]); sys.exit(42)")),
+    "facts": ({}, ("--pasture-facts", "app.img")),
+}
+"""Variables and words of a start by pasture-python, in a folder with an image."""
+
+BEFORE_MAIN, BEFORE_MAIN_CALLS = "before main()", 3
+KNOWN = {
+    BEFORE_MAIN: "the C library's own start",
+    "Exception ignored in atfork callback while copying list": (
+        "CPython leaves out all functions of os.register_at_fork where it cannot copy their list, "
+        "and a lock that one of them releases stays locked"
+    ),
+    "Fatal glibc error: ": "the C library's own start",
+    "error while loading shared libraries: cannot apply additional memory protection": (
+        "the C library's own start"
+    ),
+}
+"""What is wrong and not pasture's, by a part of its words."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One entry point with one kind of failure."""
+
+    entry: str
+    kind: str
+    mode: int
+
+    def __str__(self) -> str:
+        return f"{self.entry}, {self.kind}, {MODE_NAMES[self.mode]}"
+
+
+def build(python: Path) -> Path:
+    """Both programs in C, for an interpreter: the folder."""
+    header = subprocess.check_output(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"], text=True
+    ).strip()
+    key = hashlib.sha256(str(python).encode())
+    sources = sorted([*HERE.glob("*.[cp]*"), *python.parent.parent.rglob("pasture/_native*.so")])
+    for path in [*sources, python.parent / "pasture-python"]:
+        key.update(path.read_bytes())
+    folder = SCRATCH / f"{python.parent.parent.name}-{key.hexdigest()[:12]}"
+    if not (folder / "calls").exists():
+        for old in SCRATCH.glob(f"{python.parent.parent.name}-*"):
+            shutil.rmtree(old)
+        folder.mkdir(parents=True)
+        compile_c = [
+            "cc",
+            "-O1",
+            "-Wall",
+            "-Wextra",
+            "-Wno-cast-function-type",
+            f"-DCALLS_MARK={CALLS_MARK}",
+        ]
+        shared = ["-shared", "-fPIC", f"-I{header}"]
+        subprocess.check_call(
+            [*compile_c, *shared, "-o", folder / "failing.so", HERE / "failing.c"]
+        )
+        subprocess.check_call([*compile_c, "-o", folder / "calls", HERE / "calls.c"])
+    return folder
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def run_entry(python: Path, folder: Path, row: Row, first: int) -> Iterator[str]:
+    """Lines of program.py, from the n that is the first one missing."""
+    words = [str(python), str(HERE / "program.py"), row.entry, row.kind, str(row.mode), str(first)]
+    traced = [str(folder / "calls"), os.devnull] if row.kind == "calls" else []
+    environ = ENVIRON | {
+        "PYTHONPATH": os.pathsep.join([str(folder), str(HERE)]),
+        "PYTHONHASHSEED": "0",
+    }
+    work = folder / f"work-{os.getpid()}"
+    work.mkdir(exist_ok=True)
+    command = [*traced, "env", f"LD_PRELOAD={folder / 'failing.so'}", *words]
+    with subprocess.Popen(
+        command, env=environ, cwd=work, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield from process.stdout
+    shutil.rmtree(work)
+
+
+def run_start(python: Path, folder: Path, row: Row, first: int) -> Iterator[str]:
+    """Starts by pasture-python, each in a process of its own."""
+    stub = python.parent / "pasture-python"
+    variables, words = STARTS[row.entry]
+    work = folder / "images"
+    if not (work / "app.img").exists():
+        work.mkdir(exist_ok=True)
+        build = ["-m", "pasture", "image", "build", "-o", "app.img", "--preload", "json"]
+        subprocess.check_call([python, *build], cwd=work, env=ENVIRON, stdout=subprocess.DEVNULL)
+    environ = ENVIRON | variables
+    whole = subprocess.run([stub, *words], cwd=work, env=environ, capture_output=True, check=False)
+    for n in count(first):
+        log = work / "log"
+        command = [folder / "calls", log, stub.name, str(n), str(row.mode), stub, *words]
+        line: dict[str, Any] = {"n": n, "failed": -1, "raised": ""}
+        try:
+            done = subprocess.run(
+                command,
+                cwd=work,
+                env=environ,
+                capture_output=True,
+                check=False,
+                timeout=START_LIMIT_S,
+            )
+        except subprocess.TimeoutExpired:
+            line["wrong"] = f"not at its end after {START_LIMIT_S} s"
+        else:
+            line |= json.loads(log.read_text())
+            is_same = (done.returncode, done.stdout) == (whole.returncode, whole.stdout)
+            line["raised"] = "" if is_same else f"status {done.returncode}"
+            if done.returncode < 0:
+                before_main = f" {BEFORE_MAIN}" if n <= BEFORE_MAIN_CALLS else ""
+                line["wrong"] = signal.Signals(-done.returncode).name + before_main
+            elif not is_same and (done.returncode == 0 or not done.stderr):
+                line["wrong"] = f"status {done.returncode} and {done.stdout!r} without a word"
+            elif line["left"]:
+                line["wrong"] = f"{line['left']} processes are left"
+            if "wrong" in line:
+                line["wrong"] += "\n" + done.stderr[-3000:].decode(errors="replace")
+        yield json.dumps(line)
+        if line["failed"] == 0:
+            break
+
+
+def is_known(line: dict[str, Any]) -> bool:
+    return any(part in line["wrong"] for part in KNOWN)
+
+
+def go_on(python: Path, folder: Path, row: Row) -> list[dict[str, Any]]:
+    """What was seen, and what was missing."""
+    path = folder / f"{row.entry}.{row.kind}.{row.mode}.jsonl"
+    lines = lines_of(path)
+    if not lines or lines[-1]["failed"] != 0:
+        run = run_start if row.entry in STARTS else run_entry
+        with path.open("a", buffering=1) as file:
+            for line in run(python, folder, row, len(lines) + 1):
+                file.write(line.rstrip() + "\n")
+        lines = lines_of(path)
+    if not lines or lines[-1]["failed"] != 0:
+        lines.append(
+            {"n": len(lines) + 1, "failed": -1, "raised": "", "wrong": "the program ended"}
+        )
+    return lines
+
+
+def rows(names: list[str], kind: str | None, mode: int | None) -> list[Row]:
+    unknown = {*names} - {*ENTRIES, *STARTS}
+    if unknown:
+        sys.exit(
+            f"no such entry point: {', '.join(unknown)}; there are {', '.join([*ENTRIES, *STARTS])}"
+        )
+    return [
+        Row(entry, each, one)
+        for entry in names or [*ENTRIES, *STARTS]
+        for each, modes in MODES.items()
+        for one in modes
+        if kind in (None, each) and mode in (None, one)
+        if each == "calls" or entry in ENTRIES
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("entries", nargs="*", help="entry points; without any, all")
+    parser.add_argument("--kind", choices=MODES, help="of failure; without it, all")
+    parser.add_argument(
+        "--mode",
+        type=int,
+        choices=range(len(MODE_NAMES)),
+        help="; ".join(f"{mode}: {name}" for mode, name in enumerate(MODE_NAMES)),
+    )
+    asked = parser.parse_args()
+    if platform.machine() != "x86_64":
+        sys.exit("system calls are failed on x86-64 alone")
+    python = Path(sys.executable)
+    folder = build(python)
+    points = wrong = known = 0
+    for row in rows(asked.entries, asked.kind, asked.mode):
+        lines = go_on(python, folder, row)
+        bad = [line for line in lines if "wrong" in line and not is_known(line)]
+        known += sum("wrong" in line and is_known(line) for line in lines)
+        failed = sum(line["failed"] != 0 for line in lines)
+        raised = Counter(line["raised"] for line in lines if line["raised"])
+        points, wrong = points + failed, wrong + len(bad)
+        print(f"{row}: {failed} points, {dict(raised) or 'nothing raised'}", flush=True)
+        for line in bad[:3]:
+            print(f"  n = {line['n']}, call {line['failed']}: {line['wrong'].strip()}\n")
+        if len(bad) > 3:
+            print(f"  and {len(bad) - 3} more")
+    print(f"{points} points, {wrong} wrong, {known} that are others'")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

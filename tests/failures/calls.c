@@ -1,0 +1,369 @@
+/* Has the n-th system call of a program fail, in any of its processes: x86-64 alone.
+ *
+ *     calls LOG PROGRAM...                 the program says when, by a call of failing.c
+ *     calls LOG EXEC N MODE PROGRAM...     from when a file of the name EXEC is executed
+ *
+ * The processes run under a filter (seccomp(2), SECCOMP_RET_TRACE) that stops them at those calls alone that can
+ * fail. LOG gets a line at the end: what has failed, how many calls there were, and how many processes
+ * were left when the program had ended, a second later.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What fails, and how: in mode 0 one call by `error`; in mode 1 by `other`, if there is one; in mode 2 what
+   writes does half of its work; in mode 3 the call and all that follow, by `error`. */
+enum { ONE, OTHER, SHORT, ALL };
+
+typedef struct {
+    int number, error, other;
+    bool writes;
+} row;
+
+static const row rows[] = {
+    {SYS_mmap, ENOMEM, 0, false},
+    {SYS_mremap, ENOMEM, 0, false},
+    {SYS_brk, ENOMEM, 0, false},
+    {SYS_madvise, EAGAIN, EINVAL, false},
+    {SYS_mprotect, ENOMEM, EACCES, false},
+    {SYS_memfd_create, EMFILE, ENOSYS, false},
+    {SYS_openat, EMFILE, EACCES, false},
+    {SYS_open, EMFILE, EACCES, false},
+    {SYS_pipe2, EMFILE, 0, false},
+    {SYS_socket, EMFILE, EAFNOSUPPORT, false},
+    {SYS_socketpair, EMFILE, 0, false},
+    {SYS_dup, EMFILE, 0, false},
+    {SYS_dup2, EMFILE, 0, false},
+    {SYS_dup3, EMFILE, 0, false},
+    {SYS_epoll_create1, EMFILE, 0, false},
+    {SYS_read, EIO, EAGAIN, false},
+    {SYS_pread64, EIO, 0, false},
+    {SYS_write, ENOSPC, EIO, true},
+    {SYS_pwrite64, ENOSPC, EIO, true},
+    {SYS_writev, ENOSPC, EIO, false},
+    {SYS_sendto, ENOBUFS, EPIPE, true},
+    {SYS_sendmsg, ENOBUFS, EPIPE, false},
+    {SYS_recvmsg, ENOMEM, ECONNRESET, false},
+    {SYS_copy_file_range, ENOSPC, ENOSYS, true},
+    {SYS_sendfile, ENOSPC, ENOSYS, true},
+    {SYS_fstat, ENOMEM, 0, false},
+    {SYS_newfstatat, ENOMEM, EACCES, false},
+    {SYS_getdents64, ENOMEM, EIO, false},
+    {SYS_ftruncate, ENOSPC, EIO, false},
+    {SYS_fallocate, ENOSPC, EOPNOTSUPP, false},
+    {SYS_fsync, EIO, 0, false},
+    {SYS_flock, ENOLCK, 0, false},
+    {SYS_rename, ENOSPC, EROFS, false},
+    {SYS_renameat2, ENOSPC, EROFS, false},
+    {SYS_link, ENOSPC, EPERM, false},
+    {SYS_linkat, ENOSPC, EPERM, false},
+    {SYS_mkdir, ENOSPC, EROFS, false},
+    {SYS_mkdirat, ENOSPC, EROFS, false},
+    {SYS_fork, EAGAIN, ENOMEM, false},
+    {SYS_vfork, EAGAIN, ENOMEM, false},
+    {SYS_clone, EAGAIN, ENOMEM, false},
+    {SYS_clone3, EAGAIN, ENOMEM, false},
+    {SYS_execve, ENOMEM, EACCES, false},
+    {SYS_ptrace, EPERM, 0, false},
+    {SYS_process_vm_readv, EPERM, 0, false},
+    {SYS_prctl, EPERM, EINVAL, false},
+    {SYS_seccomp, EBUSY, EINVAL, false},
+    {SYS_prlimit64, EPERM, 0, false},
+    {SYS_sigaltstack, ENOMEM, 0, false},
+    {SYS_timer_create, EAGAIN, 0, false},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static long wanted, seen, mode; /* as in failing.c */
+static long failed_call;
+static pid_t failed_in;
+
+static void
+stop(const char *why)
+{
+    perror(why);
+    exit(70);
+}
+
+static void
+arm(long n, long how)
+{
+    wanted = n;
+    mode = how;
+    seen = failed_call = 0;
+}
+
+static const row *
+row_of(long number)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].number == number) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+static void
+return_at_once(struct user_regs_struct *regs, long long value)
+{
+    regs->orig_rax = (unsigned long long)-1;
+    regs->rax = (unsigned long long)value;
+}
+
+static bool
+can_fail(const row *call, const struct user_regs_struct *regs)
+{
+    if (call->number == SYS_brk && regs->rdi == 0) {
+        return false; /* a question */
+    }
+    bool is_output = call->number == SYS_write || call->number == SYS_writev;
+    bool is_said = is_output && regs->rdi == 2; /* why something else failed */
+    bool is_short = mode == SHORT && call->writes && regs->rdx > 1;
+    if (is_said) {
+        return false;
+    }
+    return mode == ONE || mode == ALL || (mode == OTHER && call->other) || is_short;
+}
+
+static void
+fail(const row *call, struct user_regs_struct *regs)
+{
+    if (mode == SHORT) {
+        regs->rdx /= 2;
+    }
+    else if (call->number == SYS_brk) {
+        regs->rdi = 0; /* one that fails returns the program break */
+    }
+    else {
+        return_at_once(regs, mode == OTHER ? -call->other : -call->error);
+    }
+}
+
+/* A program may expect its registers back: one that has another argument is stopped at its end, too. */
+static pid_t changed_in;
+static struct user_regs_struct before;
+
+static void
+restore_arguments(pid_t pid)
+{
+    struct user_regs_struct regs;
+    if (pid == changed_in && ptrace(PTRACE_GETREGS, pid, NULL, &regs) == 0) {
+        regs.rdi = before.rdi;
+        regs.rdx = before.rdx;
+        (void)ptrace(PTRACE_SETREGS, pid, NULL, &regs);
+    }
+    changed_in = 0;
+}
+
+static void
+at_call(pid_t pid)
+{
+    struct user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0) {
+        return; /* killed */
+    }
+    if (regs.orig_rax == CALLS_MARK) {
+        long found = failed_call;
+        if (regs.rdi) {
+            arm((long)regs.rdi, (long)regs.rsi);
+        }
+        else {
+            wanted = 0;
+        }
+        return_at_once(&regs, regs.rdi ? 0 : found);
+    }
+    else {
+        const row *call = row_of((long)regs.orig_rax);
+        if (wanted == 0 || call == NULL || !can_fail(call, &regs)) {
+            return;
+        }
+        seen++;
+        if (seen != wanted && !(mode == ALL && seen > wanted)) {
+            return;
+        }
+        if (failed_call == 0) {
+            failed_call = call->number ? call->number : 1000; /* read(2) is 0 */
+            failed_in = pid;
+        }
+        before = regs;
+        fail(call, &regs);
+        changed_in = regs.rdi != before.rdi || regs.rdx != before.rdx ? pid : 0;
+    }
+    (void)ptrace(PTRACE_SETREGS, pid, NULL, &regs);
+}
+
+static bool
+executes(pid_t pid, const char *name)
+{
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/%d/exe", (int)pid);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0) {
+        return false;
+    }
+    path[length] = 0;
+    return strcmp(basename(path), name) == 0;
+}
+
+static void
+run(char **argv)
+{
+    struct sock_filter steps[2 * (ROWS + 1) + 2];
+    size_t count = 0;
+    steps[count++] =
+        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (size_t i = 0; i <= ROWS; i++) {
+        unsigned number = i < ROWS ? (unsigned)rows[i].number : CALLS_MARK;
+        steps[count++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
+        steps[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRACE);
+    }
+    steps[count++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {.len = (unsigned short)count, .filter = steps};
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    (void)raise(SIGSTOP); /* until it is traced */
+    (void)prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0
+        || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0) {
+        stop("seccomp");
+    }
+    execvp(argv[0], argv);
+    stop(argv[0]);
+}
+
+static const char *exec; /* the name of the file that arms, or NULL */
+static long exec_wanted, exec_mode;
+static pid_t program;
+static int program_status = -1;
+
+/* Returns the signal to go on with, or -1 where the process stays stopped. */
+static int
+at_stop(pid_t pid, int status)
+{
+    int event = status >> 16, number = WSTOPSIG(status);
+    if (number == (SIGTRAP | 0x80)) {
+        restore_arguments(pid);
+        return 0;
+    }
+    switch (event) {
+    case PTRACE_EVENT_SECCOMP:
+        at_call(pid);
+        return 0;
+    case PTRACE_EVENT_EXEC:
+        if (exec != NULL && executes(pid, exec)) {
+            arm(exec_wanted, exec_mode);
+            exec = NULL;
+        }
+        else if (exec_wanted && exec == NULL) {
+            wanted = 0; /* another program's calls are its own */
+        }
+        return 0;
+
+    case PTRACE_EVENT_STOP:
+        if (number == SIGSTOP || number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) {
+            return -1;
+        }
+        return 0;
+    case 0:
+        return number;
+    default:
+        return 0; /* a fork */
+    }
+}
+
+static double
+now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static long
+count_left(void)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)getpid(), (int)getpid());
+    FILE *children = fopen(path, "r");
+    long pid, count = 0;
+    while (children != NULL && fscanf(children, "%ld", &pid) == 1) {
+        count++;
+    }
+    return count;
+}
+
+int
+main(int argc, char **argv)
+{
+    if (argc < 3) {
+        return 64;
+    }
+    FILE *log = fopen(argv[1], "we");
+    bool is_armed_by_exec = argc > 5 && atol(argv[3]) > 0;
+    if (is_armed_by_exec) {
+        exec = argv[2];
+        exec_wanted = atol(argv[3]);
+        exec_mode = atol(argv[4]);
+    }
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    program = fork();
+    if (program == 0) {
+        run(argv + (is_armed_by_exec ? 5 : 2));
+    }
+    int status;
+    if (log == NULL || program < 0 || waitpid(program, &status, WUNTRACED) != program
+        || ptrace(PTRACE_SEIZE, program, 0,
+                  PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACESECCOMP
+                      | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE
+                      | PTRACE_O_TRACEEXEC)
+               < 0
+        || kill(program, SIGCONT) < 0) {
+        stop("cannot trace");
+    }
+    double until = 0;
+    while (program_status < 0 || now() < until) {
+        pid_t pid = waitpid(-1, &status, __WALL | (program_status < 0 ? 0 : WNOHANG));
+        if (pid < 0) {
+            break; /* none is left */
+        }
+        if (pid == 0) {
+            (void)usleep(10000);
+        }
+        else if (!WIFSTOPPED(status)) {
+            if (pid == program) {
+                program_status = status;
+                until = now() + 1;
+            }
+        }
+        else {
+            int number = at_stop(pid, status);
+            int go_on = pid == changed_in ? PTRACE_SYSCALL : PTRACE_CONT;
+            (void)ptrace(number < 0 ? PTRACE_LISTEN : go_on, pid, NULL,
+                         (void *)(long)(number < 0 ? 0 : number));
+        }
+    }
+    fprintf(log, "{\"failed\": %ld, \"calls\": %ld, \"left\": %ld, \"in_program\": %s}\n",
+            failed_call, seen, count_left(), failed_in == program ? "true" : "false");
+    (void)fclose(log);
+    if (WIFSIGNALED(program_status)) {
+        (void)signal(WTERMSIG(program_status), SIG_DFL);
+        (void)kill(getpid(), WTERMSIG(program_status));
+    }
+    return WEXITSTATUS(program_status);
+}

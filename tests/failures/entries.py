@@ -1,0 +1,245 @@
+"""The entry points that failures are tried in, and what has to hold after each failure."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pasture
+from pasture import _native
+from pasture.errors import PastureError
+
+ERRORS = (MemoryError, OSError, PastureError, NotImplementedError)
+
+
+def nothing() -> None:
+    pass
+
+
+class Node:
+    def __init__(self, value: object = None) -> None:
+        self.value = value
+        self.self = self
+
+
+shadow: list[Any] = []
+"""Objects of many kinds, which must be the same after each failure."""
+
+
+def make_shadow() -> None:
+    shadow.extend({"number": n, "list": [n, str(n)], "node": Node((n, {n}))} for n in range(300))
+
+
+def shadow_is_whole() -> bool:
+    return all(
+        row["number"] == n
+        and row["list"] == [n, str(n)]
+        and row["node"].value == (n, {n})
+        and row["node"].self is row["node"]
+        for n, row in enumerate(shadow)
+    )
+
+
+def state() -> tuple[Any, ...]:
+    """What no entry point may leave changed."""
+    return gc.isenabled(), gc.get_threshold(), len(gc.callbacks), sys.gettrace()
+
+
+class Child:
+    """A forked process that leaves a file open, and exits with 42."""
+
+    WRITTEN = "written"
+    status: int | None
+
+    def prepare(self) -> None:
+        self.file, self.status = Path(self.WRITTEN).open("w"), None
+        self.said_before = os.lseek(2, 0, os.SEEK_END)
+
+    def fork(self) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self.file.write("whole")
+            sys.exit(42)
+        self.status = os.waitpid(pid, 0)[1]
+
+    def wrong(self, allowed: tuple[int, ...] = ()) -> list[str]:
+        """It ends as any process would. Another status, of the `allowed`, and a lost text are said
+        on stderr."""
+        self.file.close()
+        if self.status is None:
+            return []
+        text = Path(self.WRITTEN).read_text()
+        words = Path("/proc/self/fd/2").read_bytes()[self.said_before :].decode(errors="replace")
+        fair = self.status & 0xFF == 0 and self.status >> 8 in allowed
+        wrong = []
+        if self.status != 42 << 8 and not (words and fair):
+            wrong.append(f"a child that exits with 42 ended with {self.status:#x}: {words[-800:]}")
+        if text != "whole" and not (words and allowed):
+            wrong.append(f"what a child wrote is lost, {words[-800:]!r} is on stderr")
+        return wrong
+
+
+child = Child()
+
+
+def child_ends() -> list[str]:
+    child.prepare()
+    child.fork()
+    return child.wrong()
+
+
+def heap_is_sound() -> list[str]:
+    """Objects, both collectors, and a child."""
+    wrong = [] if shadow_is_whole() else ["objects have changed"]
+    dead = weakref.ref(Node())
+    gc.collect()
+    if dead() is not None:
+        wrong.append("gc.collect() leaves garbage")
+    dead = weakref.ref(Node())
+    found = pasture.collect()
+    if dead() is not None and sys.version_info[:2] != (3, 12):  # there an unnoticed end stays so
+        wrong.append(f"pasture.collect() leaves garbage, and finds {found}; {pasture.gc.history()}")
+    return wrong + child_ends()
+
+
+@dataclass(frozen=True)
+class Entry:
+    run: Callable[[], Any]
+    prepare: Callable[[], Any] = nothing
+    again: Callable[[], Any] = nothing  # before each run
+    look: Callable[[], list[str]] = list  # what is wrong after a run with a failure
+    after: Callable[[], Any] = nothing  # raises unless a run without one has done its work
+    may_raise: tuple[type[BaseException], ...] = ERRORS
+    can_repeat: bool = True
+    changes_state: bool = False
+
+    def check(self) -> list[str]:
+        wrong = []
+        try:
+            self.again()
+            self.run()
+            self.after()
+        except (NotImplementedError, PastureError):
+            pass
+        except Exception as error:
+            wrong.append(f"it does not work any more: {error!r}")
+        return wrong + heap_is_sound()
+
+
+def imports(entry: Entry) -> list[str]:
+    """Modules that a run imports: prepared, so that failures of imports are CPython's own."""
+    before = set(sys.modules)
+    entry.prepare()
+    entry.again()
+    with contextlib.suppress(Exception):
+        entry.run()
+    entry.check()
+    return [name for name in sys.modules if name not in before and name != "__mp_main__"]
+
+
+def seal_policy(policy: str) -> Entry:
+    def run() -> None:
+        report = pasture.seal(policy)
+        last.append(report.sealed or bool(report.reason))
+
+    def after() -> None:
+        assert last[-1]
+
+    return Entry(run, make_shadow, after=after, can_repeat=False)
+
+
+last: list[Any] = []
+
+
+def native(name: str, *arguments: Any, **how: Any) -> Entry:
+    return Entry(lambda: getattr(_native, name)(*arguments), make_shadow, **how)
+
+
+def garbage() -> None:
+    for n in range(50):
+        Node(Node(n))
+
+
+def run_snapshot() -> None:
+    file = os.open("snapshot", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        _native.write_snapshot(file)
+    finally:
+        os.close(file)
+
+
+def fickle(one: object) -> tuple[object, ...]:
+    return (one,)
+
+
+def watched_collect() -> None:
+    _native.watch_collections(True)
+    try:
+        gc.collect()
+    finally:
+        _native.watch_collections(False)
+
+
+PLAIN_STATUSES = (1, 120)
+"""Of a process without pasture that has no memory at its end."""
+
+
+def ends_of_a_child(prepare: Callable[[], Any]) -> Entry:
+    def after() -> None:
+        if wrong := child.wrong():
+            raise AssertionError(wrong)
+
+    return Entry(
+        child.fork,
+        prepare,
+        child.prepare,
+        lambda: child.wrong(PLAIN_STATUSES),
+        after,
+        can_repeat=False,
+    )
+
+
+def sealed() -> None:
+    make_shadow()
+    pasture.seal()
+
+
+ENTRIES: dict[str, Entry] = {
+    "type_has_end": native("type_has_end", Node),
+    "immortalize": native("immortalize", can_repeat=False),
+    "gather_code": native("gather_code", can_repeat=False),
+    "plug_malloc": native("plug_malloc", can_repeat=False),
+    "plug_pymalloc": native("plug_pymalloc", can_repeat=False),
+    "precompute_types": native("precompute_types"),
+    "register_container": native("register_container", Node, fickle),
+    "write_snapshot": Entry(run_snapshot, make_shadow),
+    "fix_counts": native("fix_counts"),
+    "code_that_ran": native("code_that_ran"),
+    "collect": Entry(lambda: _native.collect(False), make_shadow, again=garbage),
+    "collect_frozen": Entry(lambda: _native.collect(True), make_shadow, again=garbage),
+    "watched_collect": Entry(watched_collect, make_shadow, again=garbage),
+    "instances": native("instances", (Node, dict)),
+    "trim": native("trim"),
+    "collapse": native("collapse", 2 << 20, 1, 10**9),
+    "adapt_thresholds": native("adapt_thresholds", changes_state=True),
+    "files": native("files"),
+    "note_frozen_files": native("note_frozen_files"),
+    "left_out": native("left_out"),
+    "private_fields": native("private_fields"),
+    "field_offsets": native("field_offsets"),
+    "find_arguments": native("find_arguments"),
+    "frozen_facts": native("frozen_facts"),
+    "signal_action": native("signal_action", 2),
+    "collection_history": native("collection_history"),
+    "seal": seal_policy("seal"),
+    "plain_child": ends_of_a_child(make_shadow),
+    "sealed_child": ends_of_a_child(sealed),
+    "pasture.collect": Entry(pasture.collect, make_shadow, again=garbage),
+}
