@@ -213,3 +213,19 @@ if child:
     ).stdout
     parent = out.split()[1]
     assert out == f"parent {parent}\nfinalized {parent}\n"
+
+
+def test_what_an_open_file_loses_on_a_full_disk_is_said():
+    def said(first_line):
+        source = (
+            f"import os, sys\n{first_line}\nif not os.fork():\n"
+            "    kept = open('/dev/full', 'w'); kept.write('x'); sys.exit(42)\n"
+            "print(os.waitstatus_to_exitcode(os.wait()[1]))\n"
+        )
+        done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+        errors = [line for line in done.stderr.splitlines() if not line.startswith((" ", "Trace"))]
+        return done.stdout, errors
+
+    plain = said("")
+    assert said("import pasture; pasture.seal()") == plain
+    assert plain[0] == "42\n"

@@ -98,12 +98,17 @@ def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
     standard streams are made of, which are still in use. Inherited files are flushed alone: their
     parent closes them itself.
     """
-    kept = {id(file) for file in inherited}
-    kept.update(id(getattr(sys, name, None)) for name in ("stdout", "stderr"))
+    standard = {id(getattr(sys, name, None)) for name in ("stdout", "stderr")}
+    kept = {*standard, *map(id, inherited)}
 
     def write(file: Any) -> None:
         if id(file) in kept or issubclass(type(file), _STREAMS):
-            _flush(file)
+            try:
+                _flush(file)
+            except Exception:
+                if id(file) in standard:
+                    raise
+                native().finalize(file)  # tries again, and says what is lost
         elif not _is_io(file) or (not file.closed and file.writable()):
             native().finalize(file)
 
