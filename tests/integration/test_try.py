@@ -640,10 +640,13 @@ def test_growth_against_a_baseline_fails_with_the_cause(tmp_path):
     assert document["baseline"]["causes"]["stock"]
 
 
-def try_program(*words: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+def try_program(
+    *words: str, options: tuple[str, ...] = (), python: str = sys.executable, **environ: str
+) -> tuple[int, str]:
     loop = str(PROGRAMS / "forking_loop.py")
-    command = [sys.executable, "-m", "pasture", "try", *options, "--", sys.executable, loop, *words]
-    done = subprocess.run(command, capture_output=True, text=True)
+    command = [sys.executable, "-m", "pasture", "try", *options, "--", python, loop, *words]
+    environ = {**os.environ, **environ}
+    done = subprocess.run(command, capture_output=True, text=True, env=environ)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -660,6 +663,13 @@ def test_a_program_that_forks_is_tried_as_it_is_and_sealed(tmp_path):
     assert stock["figure"] == sealed["figure"] == 12345.5
     assert sealed["private_bytes"] < stock["private_bytes"] / 2
     assert sealed["note"] == "" and "sealed" in (tmp_path / "seal-0.log").read_text()
+
+
+def test_a_bare_python_is_the_same_one_in_every_run(tmp_path):
+    (tmp_path / "python").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "python").chmod(0o755)
+    status, text = try_program("2", python="python", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert (status, "Memory of 2 workers" in text) == (0, True), text
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,10 @@ def _run(
     plan: ProgramPlan, policy: str, number: int, log: Path, pause: Callable[[float], object]
 ) -> ProgramRun:
     command = plan.command
+    if os.sep not in command[0]:  # the one that `pasture run` takes, too
+        command = (sys.executable, *command[1:])
     if policy != _STOCK:
-        command = (sys.executable, "-m", "pasture", "run", "--policy", policy, "--", *command)
+        command = (sys.executable, "-m", "pasture", "run", "--policy", policy, "--", *plan.command)
     began = time.monotonic()
     used_s, series = 0.0, Series()
     most: Sample | None = None
