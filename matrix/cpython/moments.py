@@ -84,8 +84,7 @@ class Moments:
         return False
 
     def _after_a_collection(self, phase: str, info: object) -> None:
-        # A child of a test's may be in a function of os.register_at_fork: no fork there.
-        if phase == "stop" and not self._is_asked and os.getpid() == self._process:
+        if phase == "stop" and not self._is_asked:
             self._is_asked = self._is_collecting = True
             self._ask()
             self._is_collecting = False
@@ -99,6 +98,8 @@ class Moments:
             self._ask()
             return 0
         try:
+            if os.getpid() != self._process:
+                return 0  # a test's own child may be in a function of os.register_at_fork
             if len(interpreters.list_all()) > 1:
                 return 0  # CPython by itself may crash in a fork now
             if _is_alone() and self._is_time_for("child"):
