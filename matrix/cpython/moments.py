@@ -58,8 +58,7 @@ class Moments:
     def __init__(self, recorder: Recorder, seed: str, *, is_sealing: bool) -> None:
         self._recorder = recorder
         self._random = random.Random(seed)
-        self._process = os.getpid()
-        self._is_asked = self._is_collecting = False
+        self._is_asked = self._is_collecting = self._is_forking = False
         self._call = PENDING_CALL(self._in_a_test)  # kept, since C has its address
         self._seal: Callable[[], object] = gc.freeze
         self._collect: Callable[[], int] = gc.collect
@@ -72,8 +71,17 @@ class Moments:
     def begin(self) -> None:
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
         gc.callbacks.append(self._after_a_collection)
+        os.fork = self._fork_of_a_test
+
+    def _fork_of_a_test(self) -> int:
+        self._is_forking = True
+        try:
+            return _fork()
+        finally:
+            self._is_forking = False
 
     def end(self) -> None:
+        os.fork = _fork
         gc.callbacks.remove(self._after_a_collection)
         self._recorder.note("moments", json.dumps(self.counts))
 
@@ -98,10 +106,9 @@ class Moments:
             self._ask()
             return 0
         try:
-            if os.getpid() != self._process:
-                return 0  # a test's own child may be in a function of os.register_at_fork
-            if len(interpreters.list_all()) > 1:
-                return 0  # CPython by itself may crash in a fork now
+            if self._is_forking or len(interpreters.list_all()) > 1:
+                # In a function of os.register_at_fork; or where CPython may crash by itself.
+                return 0
             if _is_alone() and self._is_time_for("child"):
                 self._fork()
             elif self._is_time_for("collection"):
