@@ -23,6 +23,7 @@ import click
 
 from matrix import environments
 from matrix.environments import REPOSITORY, build_digest, build_pasture, uv
+from matrix.page import table
 from matrix.store import Store, replace
 
 MINOR = "3.14"
@@ -195,7 +196,6 @@ PLACES = {
     "a Jupyter server": Place(_JUPYTER),
 }  # fmt: skip
 
-
 COMPARED = tuple(PLACES[name] for name in ("the same shell", "cron", "sudo", "no LANG"))
 """Where the program runs by `python`, too."""
 
@@ -304,7 +304,9 @@ def page(found: Mapping[tuple[str, str], Start], failed: Mapping[str, str]) -> s
     stacks = [name for name in STACKS if any(stack == name for stack, _ in found)]
     served = sum(not one.why for one in found.values())
     percent = 100 * served / max(len(found), 1)
-    rows = [_row(place, [found.get((stack, place)) for stack in stacks]) for place in PLACES]
+    by_missed: dict[str, list[str]] = {}
+    for place in PLACES:
+        by_missed.setdefault(_missed(stacks, place, found), []).append(place)
     reasons = {
         s: Counter(one.why for (stack, _), one in found.items() if stack == s) for s in stacks
     }
@@ -312,15 +314,13 @@ def page(found: Mapping[tuple[str, str], Start], failed: Mapping[str, str]) -> s
     return "\n".join((
         "# Where images serve",
         "",
-        "`make bench-hits` builds an [image](../image.md) of each stack once, in a shell, starts",
-        f"its program in {len(PLACES)} places, and writes this page. An empty cell: the",
-        "image served; a dash: `python` ran.",
+        f"`make bench-hits` builds an [image](../image.md) of each of {len(stacks)} stacks once,",
+        f"in a shell, starts its program in {len(PLACES)} places, and writes this page:",
+        f"{'; '.join(stacks)}.",
         "",
         f"**{served} of {len(found)} starts were served** ({percent:.1f} %).",
         "",
-        f"| | {' | '.join(stacks)} |",
-        f"| --- |{' --- |' * len(stacks)}",
-        *rows,
+        table(("places", "`python` ran"), (("; ".join(p), m) for m, p in by_missed.items())),
         "",
         "Why `python` ran, and how often; a name is that of a variable that differs. With",
         "`pasture image build --env NAME=VALUE -o FOLDER/...` those programs have one, and",
@@ -343,9 +343,12 @@ def _listed(reasons: Counter[str]) -> str:
     )
 
 
-def _row(place: str, starts: Iterable[Start | None]) -> str:
-    cells = ("?" if one is None else "—" if one.why else "" for one in starts)
-    return f"| {place} | {' | '.join(cells)} |"
+def _missed(stacks: Iterable[str], place: str, found: Mapping[tuple[str, str], Start]) -> str:
+    """The stacks whose image did not serve in a place."""
+    starts = ((stack, found.get((stack, place))) for stack in stacks)
+    words = (f"{stack} (not tried)" if one is None else stack
+             for stack, one in starts if one is None or one.why)  # fmt: skip
+    return "; ".join(words)
 
 
 @click.command()

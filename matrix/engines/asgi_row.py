@@ -9,10 +9,7 @@ from benchmarks.uvicorn_workers import WARM, Served, measured
 from matrix.engines.engine import Figures, Place, Variant
 
 WORKERS = 4
-NOTE = (
-    "The FastAPI application of uvicorn's row; all workers have served at least 20 requests. The "
-    "sealed parent warms up with five, within the lifespan (`--lifespan warm-up`)."
-)
+NOTE = "Application, requests and warm-up of uvicorn's row."
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,11 @@ HEAD = """# Engines: what each needs, as it is and sealed
     make engines                      # all rows; goes on where it stopped
     make engines ARGS="uvicorn dask"  # these rows
 
-This page is written by the first command; the figures are kept in `var/engines/`. A row starts the
-engine twice a round, once as its makers ship it and once sealed, brings all workers to work, and
-reads their memory. *Private* is the memory of one worker that it shares with no process, the mean
+The first command writes this page. A row starts the engine twice a round, once as its makers ship
+it and once sealed. *Private* is the memory of one worker that it shares with no process, the mean
 of all. *PSS* is the sum over the engine's Python processes, with the parent. The start lasts until
 all workers serve. Figures are medians of the rounds; ratios are formed within a round.
-[matrix/engines/README.md](../../matrix/engines/README.md) says how a row is added.
+[How a row is added](../../matrix/engines/README.md).
 
 """
 
@@ -40,7 +39,6 @@ COLUMNS = (
     "sealed",
     "ratio",
 )
-
 
 _NOT_MEASURED = "not measured"
 

@@ -52,6 +52,6 @@ ENGINE = Engine(
     measure=measure,
     packages="queues",
     guide="queues.md",
-    note="A job reads 60,000 articles; each process has done at least three. Then one is killed, "
+    note="The job of dramatiq's row. Then one process is killed, "
     "and its successor, forked from the sealed parent, works.",
 )

@@ -62,6 +62,6 @@ ENGINE = Engine(
     measure=measure,
     packages="livekit",
     guide="multiprocessing.md#the-forkserver",
-    note="Job processes that wait for a job, as the server keeps them. There was no LiveKit behind "
-    "it, so none has served a call. The start lasts until all four have said that they are ready.",
+    note="Job processes that wait for a job, as the server keeps them; without LiveKit none has "
+    "served a call.",
 )

@@ -53,7 +53,7 @@ ENGINE = Engine(
     measure=measure,
     packages="queues",
     guide="queues.md",
-    note="A job reads 60,000 articles. The figures are those of the work horse at the end of its "
+    note="The job of dramatiq's row. The figures are those of the work horse at the end of its "
     "job, the mean of 60 jobs; PSS is that of the work horse and the worker. After them a work "
     "horse is killed: its job alone fails.",
 )
