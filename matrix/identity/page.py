@@ -15,13 +15,12 @@ _NAMES_SHOWN = 6
 _TEXT = """\
 # Identities of workers
 
-Written by `make test-identity`. Some sixty things that programs take from their process are taken
-at the import, in caches of functions, at the first request, in a hook of the fork and now: ids,
-times, drawn numbers, names, generators, sockets, signals, limits. Two workers of each engine write
-what they have, plain and under pasture. Compared is the relation between workers: whether all have
-the same, or each its own, and whether that is what the worker would take now
-([matrix/identity](../../matrix/identity/README.md)). The first table counts what is compared and
-what differs from plain workers. The second says why.
+By `make test-identity`. Some sixty things that programs take from their process are taken at the
+import, in caches of functions, at the first request, in a hook of the fork and now: ids, times,
+drawn numbers, names, generators, sockets, signals, limits. Compared is the relation between two
+workers, plain and under pasture: whether both have the same, or each its own, and whether that is
+what the worker would take now ([matrix/identity](../../matrix/identity/README.md)). The first table
+counts what is compared (plain) and what differs from plain workers. The second says why.
 
 {counts}
 
@@ -49,11 +48,11 @@ def _counts(name: str, starts: Mapping[str, Relations | None], modes: list[str])
         elif here is None or plain is None:
             yield "not run"
         elif mode == "plain":
-            yield f"{len(here)} compared"
+            yield str(len(here))
         else:
             differing = list(differences(name, mode, plain, here))
             unknown = sum(reason_for(one, accepted()) is None for one in differing)
-            yield f"{len(differing)} differ" + (f", {unknown} without a reason" if unknown else "")
+            yield str(len(differing)) + (f", {unknown} without a reason" if unknown else "")
 
 
 def _reasons(found: Found) -> Iterator[list[str]]:
