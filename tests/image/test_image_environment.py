@@ -352,6 +352,15 @@ def test_a_walk_counts_for_all_variables_but_those_of_shells_and_logins(
     assert images.why("-c", "pass", environ={**same, "PASTURES": "7"}).endswith(": PASTURES")
 
 
+def test_all_variables_count_where_they_are_read_from_the_kernel(own_images: Images) -> None:
+    own_images.module("reads", "open('/proc/self/environ').read()")
+    own_images.environ["LANG"] = "C.UTF-8"
+    own_images.built("--preload", "reads")
+    assert own_images.why("-c", "pass") == ""
+    for name in ("LANG", "HOME", "NEW"):
+        assert own_images.why("-c", "pass", environ={name: "C"}).endswith(f": {name}")
+
+
 def test_the_document_names_the_module_that_reads_all_variables(settings: Settings) -> None:
     [note] = settings["walk"].document()["notes"]
     assert (note["code"], note["subject"]) == ("variables", "by_walk")

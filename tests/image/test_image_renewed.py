@@ -53,6 +53,28 @@ def test_what_follows_home_is_each_programs_own(own_images: Images, tmp_path: Pa
         )
 
 
+SETTINGS = """
+import os
+home = os.path.expanduser("~")
+class Settings: home = home
+settings = Settings
+"""
+
+
+def test_a_package_may_have_something_else_by_the_name_of_its_module(own_images: Images) -> None:
+    folder = own_images.lib / "both"
+    folder.mkdir()
+    (folder / "settings.py").write_text(SETTINGS)
+    (folder / "__init__.py").write_text("from .settings import settings\n")
+    own_images.built("--preload", "both")
+    program = "import both, sys; print(both.settings.home, sys.modules['both.settings'].home)"
+    environ = {"HOME": "/nonexistent"}
+    assert own_images.why("-c", program, environ=environ) == ""
+    assert own_images.run("-c", program, environ=environ) == own_images.python(
+        "-c", program, environ=environ
+    )
+
+
 DECIDES = {
     "branch": "FOUND = H == os.environ['HOME_OF_BUILD']",
     "length": "FOUND = len(H)",
@@ -63,6 +85,13 @@ DECIDES = {
     "bytes": "FOUND = os.fsencode(H)",
     "pattern": "import re; FOUND = re.compile(H)",
     "cached": "import functools; FOUND = functools.lru_cache(str.upper); FOUND(H)",
+    "cached tuple": "import functools, gc; FOUND = functools.cache(lambda: (H, 1)); FOUND()\n"
+    "gc.collect()",
+    "cached component": "import functools; (F := functools.cache(lambda: H.split('/')[-1]))()",
+    "escaped": "import re; FOUND = re.compile(re.escape(H)).match; re.purge()",
+    "bytes in C": "import functools; FOUND = functools.cache(lambda: H.encode()); FOUND()",
+    "exit": "import atexit; atexit.register(print, os.path.expanduser('~/x'))",
+    "variable of a component": "os.environ['MINE'] = os.path.basename(H)",
     "generator": "def one():\n    h = H; yield 1; yield h\nFOUND = one(); next(FOUND)",
     "search path": "import sys; sys.path.append(H + '/lib')",
     "variable": "os.environ['MINE'] = H + '/mine'",

@@ -52,7 +52,6 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         address, report, loaded = _wait_until_it_is_stopped(pid, stopping.reader)
         frozen = Frozen(pid, address)
         opened = _open_files(frozen)
-        needed = variables.needed(environ, loaded)
         imports = stopping.imports
         found = lookups.found(record.read(stopping.record), imports.listed_before)
         if found.is_blind:
@@ -71,6 +70,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         sought = {**imports.sought, **now}
         if found.reads_environment:
             variables.note_walker(lookups.ENVIRONMENT)
+        needed = variables.needed(environ, loaded)
         walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
         begin = (*beginnings(loaded), *begins)

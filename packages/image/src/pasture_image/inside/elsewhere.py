@@ -19,7 +19,8 @@ from pasture_image.inside import memory
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.renewed import Follows, Place, is_plain
 
-_MARK = "zqx7-"
+_MARK = "zqx7"
+"""Of letters and digits alone, which modules seldom replace, and in each part of a path."""
 _FOLDERS = ("/dev/shm", "/var/tmp", "/tmp")
 _MIN_TIMEOUT_S = 60.0
 _DONE = b"done"
@@ -50,6 +51,7 @@ class Elsewhere:
             names = tuple(folders)
             os.environ.update(folders)
             folders.clear()  # what else has them is a module's
+            gc.disable()  # it forgets tuples of texts
             load()
             is_seen = moved.write(self._kept, f"{_MARK}{os.getppid()}", names)
             return _DONE if is_seen else b"something unseen has a folder"
@@ -118,10 +120,11 @@ def _made(avoided: Collection[str]) -> str | None:
 
 def _folder(above: str, name: str, value: str) -> str:
     """A new one for a variable, of another length and depth than before."""
-    folder = f"{above}/{_MARK}{name}"
+    mark = above.rpartition("/")[2]
+    folder = f"{above}/{name}{mark}"
     posix.mkdir(folder, 0o700)
     while len(folder) == len(value) or folder.count("/") == value.count("/"):
-        folder += "/x"
+        folder += f"/{mark}"
         posix.mkdir(folder, 0o700)
     return folder
 

@@ -18,7 +18,7 @@ import types
 import zlib
 from bisect import bisect
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.machinery import FileFinder, PathFinder
 from pathlib import Path
@@ -151,16 +151,17 @@ def values(
     while todo:
         one, path = todo.popleft()
         if issubclass(type(one), (dict, set, frozenset)):
-            found[f"{path}{{}}"] = _keys(one)
+            found[_new(f"{path}{{}}", found)] = _keys(one)
         for label, child in _children(one):
             child = _usual(child)
             kind = type(child)
             if kind in _LEAVES or child is None:
-                found[path + label] = _short(child)
+                at = _new(path + label, found)
+                found[at] = _short(child)
                 owner = owners.get(id(one), one)
                 if holders is not None:
-                    holders[path + label] = owner, label
-                if edges is not None and kind is str:
+                    holders[at] = owner, label
+                if edges is not None and kind in (str, bytes):
                     edges[id(one), id(child)] += 1
                     edges[id(owner), id(child)] += 0
             elif id(child) not in seen and not issubclass(kind, _OPAQUE):
@@ -171,8 +172,15 @@ def values(
                 todo.append((child, path + label))
                 text = _text(child, kind)
                 if text is not None:
-                    found[path + label] = text
+                    found[_new(path + label, found)] = text
     return found
+
+
+def _new(path: str, found: Collection[str]) -> str:
+    """A package may have something else by the name of one of its modules."""
+    while path in found:
+        path += "'"
+    return path
 
 
 def _usual(one: Any) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping
 from types import CellType, FrameType, FunctionType, MemberDescriptorType
 from typing import Any
 
-from pasture_image.inside import kept, record, variables
+from pasture_image.inside import kept, record
 from pasture_image.inside.renewed import is_of_start
 from pasture_image.inside.trial import in_c
 
@@ -40,7 +40,7 @@ def write(file: int, mark: str, names: Collection[str]) -> bool:
         names: of variables that have one.
     """
     for name, value in {**in_c(), **os.environ}.items():  # no closure has the mark
-        if name not in names and mark in value:  # a module has set it
+        if name not in names and mark in value.lower():  # a module has set it
             return False
     if mark in os.getcwd():  # noqa: PTH109
         return False
@@ -49,11 +49,17 @@ def write(file: int, mark: str, names: Collection[str]) -> bool:
     classes = {id(ref): id(one) for one in gc.get_objects() if isinstance(one, type)
                for ref in gc.get_referents(one) if type(ref) is dict}  # fmt: skip
     texts: dict[int, Any] = {}
-    for one in gc.get_objects():
-        if one is texts or type(one) in (FrameType, variables.Variables):
+    todo = gc.get_objects()
+    forgotten = set()  # by the collector: those of texts alone
+    for one in todo:
+        if one is texts or one is os.environ._data or type(one) is FrameType:  # type: ignore[attr-defined]
             continue
         for text in gc.get_referents(one):
-            if isinstance(text, str) and mark in text:
+            if type(text) in (dict, tuple) and not gc.is_tracked(text):
+                if id(text) not in forgotten:
+                    forgotten.add(id(text))
+                    todo.append(text)
+            elif isinstance(text, (str, bytes)) and mark in os.fsdecode(text).lower():
                 if (classes.get(id(one), id(one)), id(text)) not in edges:
                     return False
                 texts[id(text)] = text
