@@ -222,6 +222,26 @@ def test_modules_are_loaded_twice_where_no_terminal_is_to_be_had(own_images: Ima
     assert (ended.status, b"reads read the program's arguments" in ended.out) == (0, True), ended
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        "len(sys.argv) > 1 and sys.argv[1].startswith('-')",
+        "all(word == 'known' for word in sys.argv[1:])",
+        "any(word != 'known' for word in sys.argv[1:])",
+        "'-c' in sys.argv[1:]",
+    ],
+)
+def test_what_a_module_asks_of_arguments_has_the_programs_answer(
+    own_images: Images, asks: str
+) -> None:
+    own_images.module("asks", f"import sys; FOUND = {asks}")
+    own_images.built("--preload", "asks")
+    program = ("-c", "import asks; print(asks.FOUND)")
+    assert own_images.why(*program) == ""
+    for words in ((), ("-v",), ("known",), ("new", "-c")):
+        assert own_images.run(*program, *words) == own_images.python(*program, *words), words
+
+
 CHANGES = """
 import ctypes, os, random, resource as r, signal
 os.umask(0o077), os.chdir("/tmp"), os.nice(2)

@@ -35,10 +35,14 @@ class Question(NamedTuple):
     text: str
     of_name: bool
 
-    def answer(self, argv: Sequence[str]) -> bool:
-        """Whether one of some arguments is such."""
-        words = [word.rpartition("/")[2] for word in argv] if self.of_name else argv
-        return any(_KINDS[self.kind](word, self.text) for word in words)
+    def has_answer_of_load(self, argv: Sequence[str]) -> bool:
+        """Whether arguments have the answer that the one of a load has, whichever was asked."""
+        if any(map(self._answer, LOADING)):
+            return [self._answer(word) for word in argv] == [True]
+        return not any(map(self._answer, argv))
+
+    def _answer(self, word: str) -> bool:
+        return _KINDS[self.kind](word.rpartition("/")[2] if self.of_name else word, self.text)
 
 
 _KINDS: dict[str, Callable[[str, str], bool]] = {
@@ -166,6 +170,10 @@ class Arguments(list[str]):
     def questions(self) -> list[Question]:
         """What was asked, once all is loaded."""
         return sorted({question for asked in self._all for question in asked.questions})
+
+    def askers(self) -> list[str]:
+        """Modules that have asked."""
+        return sorted({asker for asked in self._all for asker in asked.by[1]})
 
     def readers(self) -> list[str]:
         """Modules that have more of the arguments than answers to these."""

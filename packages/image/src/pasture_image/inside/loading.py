@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import ModuleType, TracebackType
 
     from pasture_image.inside.elsewhere import Elsewhere
+    from pasture_image.inside.notes import Note
     from pasture_image.inside.order import Built, Order
     from pasture_image.inside.process_state import State
     from pasture_image.inside.recording import Imports
@@ -162,7 +163,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         outcome = trial.outcome(load_s)
         _compare(before, outcome)
         if outcome is not None:
-            observing.note(trial.kept())
+            _note_kept(trial.kept(), outcome)
             if not order.warm:  # which no other load does
                 _renew(elsewhere, trial, load_s)
     for name in order.held:  # programs have none of them
@@ -190,9 +191,8 @@ def _compare(before: State, outcome: Outcome | None) -> None:
     Raises:
         ImageFailed: they have changed what no program can have again.
     """
-    from pasture_image.inside import begin, observing, process_state, program, trial, variables
+    from pasture_image.inside import begin, process_state, program, trial, variables
     from pasture_image.inside.arguments import Question
-    from pasture_image.inside.notes import Note
 
     states = outcome.states if outcome is not None else None
     begin.again, left = process_state.changes((before, process_state.read()), states)
@@ -205,9 +205,18 @@ def _compare(before: State, outcome: Outcome | None) -> None:
     if outcome is not None:
         variables.narrow(outcome.walks, outcome.asked)
         variables.set_in_c.update(outcome.set_in_c)
-        program.readers = tuple(outcome.readers)
         program.questions = tuple(Question(*question) for question in outcome.questions)
-        observing.note(Note("arguments", reader) for reader in outcome.readers)
+
+
+def _note_kept(notes: Collection[Note], outcome: Outcome) -> None:
+    """Who has asked about arguments and keeps other values with others has read them."""
+    from pasture_image.inside import observing, program
+    from pasture_image.inside.notes import Note
+
+    differ = {owner for _, one in notes for owner in (one, one.rpartition(".")[0])}
+    program.readers = tuple(sorted({*outcome.readers} | differ.intersection(outcome.askers)))
+    observing.note(Note("arguments", reader) for reader in program.readers)
+    observing.note(notes)
 
 
 def _renew(elsewhere: Elsewhere, trial: Trial, load_s: float) -> None:

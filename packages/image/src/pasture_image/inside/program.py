@@ -82,7 +82,7 @@ def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool
     if argv != LOADING and readers:
         raise RuntimeError(f"{readers[0]} has read the arguments while it was loaded")
     for question in questions:
-        if question.answer(argv) != question.answer(LOADING):
+        if not question.has_answer_of_load(argv):
             raise RuntimeError(f"a module has asked for the argument {question.text}")
     _argv[:] = argv
     sys.orig_argv[:] = orig_argv

@@ -40,7 +40,7 @@ class Outcome:
         asked: variables that were read by names that came from no walk.
         set_in_c: variables that `os.environ` knows nothing of.
         readers: modules that have read the arguments.
-        questions: what others have asked of them.
+        questions: what others have asked of them; askers: those.
     """
 
     states: tuple[State, State]
@@ -50,6 +50,7 @@ class Outcome:
     set_in_c: dict[str, str] = field(default_factory=dict)
     readers: Sequence[str] = ()
     questions: Sequence[tuple[str, str, bool]] = ()
+    askers: Sequence[str] = ()
 
 
 class Trial:
@@ -133,7 +134,7 @@ def _report(load: Callable[[], object], file: int) -> bytes:
         for module, walk in names.walks.items()
         if not are_kept and not walk.is_blind and "" not in walk.begins | walk.contains
     }
-    asked = (arguments.readers(), arguments.questions())
+    asked = (arguments.readers(), arguments.questions(), arguments.askers())
     found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c, *asked)
     return json.dumps({name: getattr(found, name) for name in Outcome.__slots__}).encode()
 
