@@ -361,6 +361,40 @@ def test_all_variables_count_where_they_are_read_from_the_kernel(own_images: Ima
         assert own_images.why("-c", "pass", environ={name: "C"}).endswith(f": {name}")
 
 
+ASKING = """\
+#include <stdio.h>
+#include <string.h>
+static const char name[] = "ASKED_OF_KERNEL";
+int answer(void)
+{
+    char text[65536];
+    FILE *file = fopen("/proc/self/environ", "r");
+    size_t size = fread(text, 1, sizeof text, file);
+    fclose(file);
+    for (char *at = text; at < text + size; at += strlen(at) + 1)
+        if (strncmp(at, name, sizeof name - 1) == 0)
+            return 1;
+    return 0;
+}
+"""
+
+
+def test_of_what_code_in_c_asks_the_kernel_for_count_names_in_its_text(own_images: Images) -> None:
+    library = own_images.lib / "asking.so"
+    command = ["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]
+    subprocess.run(command, input=ASKING.encode(), check=True)
+    own_images.module("asks", f"import ctypes\nA = ctypes.CDLL({str(library)!r}).answer()\n")
+    own_images.built("--preload", "asks")
+    assert "asked" in [note["code"] for note in own_images.document()["notes"]]
+    source = "import asks; print(asks.A)"
+    for environ in ({}, {"NEW": "1"}, {"HOME": "/tmp"}, {"LANG": "C"}):
+        assert own_images.why("-c", source, environ=environ) == ""
+    given = {"ASKED_OF_KERNEL": "1"}
+    assert own_images.why("-c", source, environ=given).endswith(": ASKED_OF_KERNEL")
+    done = own_images.build("--preload", "asks", "--env", "ASKED_OF_KERNEL=1")
+    assert done.returncode == 17, "the builder was started without it"
+
+
 def test_the_document_names_the_module_that_reads_all_variables(settings: Settings) -> None:
     [note] = settings["walk"].document()["notes"]
     assert (note["code"], note["subject"]) == ("variables", "by_walk")

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from pasture.errors import ImageFailed, PastureError
 from pasture.fork_safety.open_files import peer
-from pasture_image.build import beside, lookups, processors
+from pasture_image.build import beside, lookups, processors, texts
 from pasture_image.build.frozen import Frozen
 from pasture_image.build.made_of import made_of
 from pasture_image.build.manifest import (
@@ -68,16 +68,17 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         found.changed.update(f"{folder}/{name}" for (folder, name), where in now.items()
                              if imports.sought.get((folder, name), where) != where)  # fmt: skip
         sought = {**imports.sought, **now}
+        pages = memory.create(_NAME)
+        image = Copy(frozen, pages).take()
+        mapped = [source for source in image.sources if source != OWN]
         if found.reads_environment:
-            variables.note_walker(lookups.ENVIRONMENT)
+            can_tell = not found.is_asked_by_python
+            variables.note_asked(texts.names_in(mapped) if can_tell else (), lookups.ENVIRONMENT)
         needed = variables.needed(environ, loaded)
         walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
         begin = (*beginnings(loaded), *begins)
         needs = Needs(order.python, order.options, needed, begin, contains, bool(walkers), names)
-        pages = memory.create(_NAME)
-        image = Copy(frozen, pages).take()
-        mapped = [source for source in image.sources if source != OWN]
         paths = [one.path for one in opened if not is_appended(one.flags)]
         kept = made_of(order, mapped, found, sought, paths, loaded)
         text = write_manifest(
@@ -90,7 +91,11 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
             files=kept.files,
             changed=tuple(sorted(found.changed)),
             modules=loaded,
-            variables=needed,
+            variables={
+                name: value
+                for name, value in needed.items()
+                if value is not None or name not in variables.may_be_asked()
+            },
             notes=_notes(walkers, found),
             numpy=processors.numpy_chosen(),
             bytes=image.written_bytes,
@@ -181,6 +186,7 @@ def _notes(walkers: tuple[str, ...], found: lookups.Found) -> tuple[Note, ...]:
     started = [name for name in _START_MODULES if _reads_variables(sys.modules.get(name))]
     return (
         *(Note("variables", walker) for walker in walkers),
+        *(Note("asked", str(len(names))) for names in [variables.may_be_asked()] if names),
         *(Note("startup", name) for name in started),
         *(Note("file", path) for path in sorted(found.rewritten)),
         *(Note("relative", path) for path in sorted(found.relative)),

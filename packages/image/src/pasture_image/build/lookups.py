@@ -26,6 +26,7 @@ _ANSWERS = "/proc/sys/"
 _MAPS = ("/maps", "/smaps")
 """Of memory, which is the image's."""
 ENVIRONMENT = "/proc/self/environ"
+_ENVIRON = re.compile(r"/proc/[^/]+/environ")
 
 
 @dataclass
@@ -43,6 +44,7 @@ class Found:
         asked: other files of the kernel.
         written: by the load itself.
         rewritten: of these, what it had read.
+        is_asked_by_python: whether an environment was opened as Python code does, closed at exec.
         is_blind: whether the kernel kept paths from the recorder.
         is_confined: whether something has given up rights that no program may give up.
         changed: what was there at one time and not at another, or another time or size by then.
@@ -58,6 +60,7 @@ class Found:
     asked: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
+    is_asked_by_python: bool = False
     is_blind: bool = False
     is_confined: bool = False
     changed: set[str] = field(default_factory=set)
@@ -65,7 +68,7 @@ class Found:
     @property
     def reads_environment(self) -> bool:
         """Whether something has read all variables from the kernel."""
-        return any(re.fullmatch(r"/proc/[^/]+/environ", path) for path in self.asked)
+        return any(_ENVIRON.fullmatch(path) for path in self.asked)
 
 
 def found(data: bytes, listed_before: Iterable[str]) -> Found:
@@ -108,6 +111,8 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
 
 def _note_kernel(all_found: Found, lookup: Lookup) -> None:
     if lookup.call == "open" and not lookup.error and stat.S_ISREG(lookup.mode):
+        if _ENVIRON.fullmatch(lookup.path):
+            all_found.is_asked_by_python |= bool(lookup.flags & os.O_CLOEXEC)
         is_answer = lookup.path.startswith(_ANSWERS)
         (all_found.answers if is_answer else all_found.asked).add(lookup.path)
 

@@ -25,6 +25,8 @@ class Note(NamedTuple):
 SENTENCES = {
     "variables": "{} reads all variables, not some by name: programs must have exactly those of "
     "--env, or python runs them",
+    "asked": "code in C asked the kernel for variables: python runs programs that have one of {} "
+    "that its library names",
     "arguments": "{} read the program's arguments while loading: python runs all programs but `-c` "
     "without arguments; do not preload it",
     "directory": "{} holds the working directory: programs get what it was, /",

@@ -53,6 +53,8 @@ _read_in_walks: set[str] = set()
 _walkers: set[str] = set()
 _blind: set[str] = set()
 """Of `_walkers`: those of which a second load (`trial`) would not say which they look for."""
+_may_be_asked: set[str] = set()
+"""Of the kernel, which shows the variables that a builder was started with."""
 _begins: set[str] = set()
 _contains: set[str] = set()
 
@@ -67,9 +69,16 @@ def walkers() -> tuple[str, ...]:
     return tuple(sorted(_walkers))
 
 
-def note_walker(name: str) -> None:
-    """Note what has read all variables."""
-    _walkers.add(name)
+def note_asked(names: Iterable[str], walker: str) -> None:
+    """Note which variables code in C may have asked the kernel for; all, by `walker`, if none."""
+    _may_be_asked.update(names)
+    if not _may_be_asked:
+        _walkers.add(walker)
+
+
+def may_be_asked() -> frozenset[str]:
+    """Variables that code in C may have asked the kernel for."""
+    return frozenset(_may_be_asked)
 
 
 def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]], asked: Iterable[str]) -> None:
@@ -304,6 +313,8 @@ def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str 
     for name in _read_again():
         del found[name]
     found |= {name: environ.get(name) for name in _read}
+    shown = always_read(environ)
+    found |= {name: shown.get(name) for name in _may_be_asked}
     found |= {name: v for name, v in environ.items()
               if (_walkers or _is_looked_for(name)) and not is_uncounted(name)}  # fmt: skip
     return found
