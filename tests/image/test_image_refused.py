@@ -521,3 +521,10 @@ def test_the_image_of_a_folder_that_fits_is_used(images: Images, copied: Path) -
         "the folder has no image",
         "the image was truncated, or has grown",
     }
+
+
+def test_a_program_that_does_not_end_well_is_said_with_its_status(own_images: Images) -> None:
+    own_images.module("ends", "import atexit, os; atexit.register(os._exit, 3)")
+    done = own_images.build("--preload", "ends")
+    assert done.returncode != 0
+    assert "no program starts out of the image: it ended with status 3" in done.stderr

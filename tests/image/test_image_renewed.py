@@ -90,6 +90,8 @@ DECIDES = {
     "cached component": "import functools; (F := functools.cache(lambda: H.split('/')[-1]))()",
     "escaped": "import re; FOUND = re.compile(re.escape(H)).match; re.purge()",
     "bytes in C": "import functools; FOUND = functools.cache(lambda: H.encode()); FOUND()",
+    "hidden slot": "class A: __slots__ = 'own',\nclass B(A): __slots__ = 'own',\nFOUND = B()\n"
+    "FOUND.own = H\nA.own.__set__(FOUND, H)",
     "exit": "import atexit; atexit.register(print, os.path.expanduser('~/x'))",
     "variable of a component": "os.environ['MINE'] = os.path.basename(H)",
     "generator": "def one():\n    h = H; yield 1; yield h\nFOUND = one(); next(FOUND)",

@@ -167,9 +167,10 @@ def why_not(
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = [line for line in done.stderr.splitlines() if line.startswith("pasture-python: ")]
-    if done.returncode == 0 and said and f": {STARTED}: " in said[-1]:
+    is_started = bool(said) and f": {STARTED}: " in said[-1]
+    if done.returncode == 0 and is_started:
         return None
-    if not said:
+    if is_started or not said:
         return f"it ended with status {done.returncode}"
     return said[-1].split(": ", 2)[-1]  # behind the program's name and the interpreter's
 

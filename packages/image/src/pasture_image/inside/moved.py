@@ -113,11 +113,13 @@ def compare(
             place = _place(*holders[path], own_pairs) if path in holders else None
             if name not in found:
                 continue
-            if place is None or len(names) > 1 or text.replace(folder, value) != before:
+            at = (id(place[0]), place[1]) if place is not None else None
+            is_taken = any(at == one[:2] for one in found[name][1])  # a slot hides another one
+            if at is None or is_taken or len(names) > 1 or text.replace(folder, value) != before:
                 left.append(f"{name} decides {kept.owner(path)}")
                 del found[name]
             else:
-                found[name][1].append((id(place[0]), place[1], text.split(folder)))
+                found[name][1].append((*at, text.split(folder)))
     return found, left
 
 
