@@ -92,6 +92,7 @@ DECIDES = {
     "bytes in C": "import functools; FOUND = functools.cache(lambda: H.encode()); FOUND()",
     "hidden slot": "class A: __slots__ = 'own',\nclass B(A): __slots__ = 'own',\nFOUND = B()\n"
     "FOUND.own = H\nA.own.__set__(FOUND, H)",
+    "exit by name": "import atexit; atexit.register(print, end=os.path.expanduser('~/x'))",
     "exit": "import atexit; atexit.register(print, os.path.expanduser('~/x'))",
     "variable of a component": "os.environ['MINE'] = os.path.basename(H)",
     "generator": "def one():\n    h = H; yield 1; yield h\nFOUND = one(); next(FOUND)",

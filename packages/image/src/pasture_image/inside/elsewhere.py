@@ -7,6 +7,7 @@ counts as any other. Owns the process; `moved` compares.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import json
 import os
@@ -52,7 +53,16 @@ class Elsewhere:
             os.environ.update(folders)
             folders.clear()  # what else has them is a module's
             gc.disable()  # it forgets tuples of texts
+            registered: list[object] = []  # that `atexit` has, before 3.14, is not to be seen
+            plain = atexit.register
+
+            def register(function: Callable[..., Any], *args: Any, **options: Any) -> Any:
+                registered.append((args, options))
+                return plain(function, *args, **options)
+
+            atexit.register = register  # type: ignore[assignment]
             load()
+            atexit.register = plain
             is_seen = moved.write(self._kept, f"{_MARK}{os.getppid()}", names)
             return _DONE if is_seen else b"something unseen has a folder"
 
