@@ -72,8 +72,8 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         image = Copy(frozen, pages).take()
         mapped = [source for source in image.sources if source != OWN]
         if found.reads_environment:
-            can_tell = not found.is_asked_by_python
-            variables.note_asked(texts.names_in(mapped) if can_tell else (), lookups.ENVIRONMENT)
+            is_of_c = not found.is_asked_by_python
+            variables.note_asked(texts.names_in(mapped) if is_of_c else (), lookups.ENVIRONMENT)
         needed = variables.needed(environ, loaded)
         walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
