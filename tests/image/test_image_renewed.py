@@ -112,3 +112,23 @@ def test_python_runs_a_program_where_home_decides_more(own_images: Images, way: 
     own_images.built("--preload", "decides", "--env", "HOME_OF_BUILD")
     assert own_images.why("-c", "pass") == ""
     assert own_images.why("-c", "pass", environ={"HOME": "/nonexistent"}).endswith(": HOME")
+
+
+COMPARES = """
+import os
+HOME = os.environ["HOME"]
+BELOW, ONE = HOME.startswith("/nowhere/"), os.path.expanduser("~/x") == "/own/folder/x"
+"""
+
+
+def test_a_folder_that_code_may_compare_with_another_is_for_python(own_images: Images) -> None:
+    own_images.module("compares", COMPARES)
+    own_images.built("--preload", "compares")
+    program = "import compares; print(compares.HOME, compares.BELOW, compares.ONE)"
+    for home, path in (("/nowhere/a", "/nowhere/"), ("/own/folder", "/own/folder/x"), ("/b", "")):
+        environ = {"HOME": home}
+        why = own_images.why("-c", program, environ=environ)
+        assert f"compared with {path}," in why if path else why == ""
+        assert own_images.run("-c", program, environ=environ) == own_images.python(
+            "-c", program, environ=environ
+        )

@@ -154,7 +154,8 @@ def _resolved(found: Mapping[str, Any]) -> dict[str, Follows]:
             tuple(Place(objects[at], key, tuple(parts)) for at, key, parts in places),
             tuple(missing),
             is_there,
+            tuple(paths),
         )
-        for name, (value, places, missing, is_there) in found.items()
+        for name, (value, places, missing, is_there, paths) in found.items()
         if all(at in objects for at, *_ in places)
     }
