@@ -68,7 +68,7 @@ def test_a_package_may_have_something_else_by_the_name_of_its_module(own_images:
     (folder / "__init__.py").write_text("from .settings import settings\n")
     own_images.built("--preload", "both")
     program = "import both, sys; print(both.settings.home, sys.modules['both.settings'].home)"
-    environ = {"HOME": "/nonexistent"}
+    environ = {"HOME": "/tmp/nonexistent"}
     assert own_images.why("-c", program, environ=environ) == ""
     assert own_images.run("-c", program, environ=environ) == own_images.python(
         "-c", program, environ=environ
@@ -123,6 +123,7 @@ BELOW, ONE = HOME.startswith("/nowhere/"), os.path.expanduser("~/x") == "/own/fo
 
 def test_a_folder_that_code_may_compare_with_another_is_for_python(own_images: Images) -> None:
     own_images.module("compares", COMPARES)
+    own_images.environ["HOME"] = "/srv"  # not in /tmp, which code has as well
     own_images.built("--preload", "compares")
     program = "import compares; print(compares.HOME, compares.BELOW, compares.ONE)"
     for home, path in (("/nowhere/a", "/nowhere/"), ("/own/folder", "/own/folder/x"), ("/b", "")):

@@ -1,8 +1,8 @@
 """What differs where folders that variables name are others: not in the image.
 
 Two loads are compared that differ in nothing else. What differs without them is left out: so it
-does after a second load. Assumed is that modules treat each plain path the same. Not seen: what
-only code in C keeps.
+does after a second load. Assumed is that modules treat each plain path the same, but for those
+that a path in their code is a part of, or has. Not seen: what only code in C keeps.
 """
 
 from __future__ import annotations
