@@ -223,8 +223,8 @@ def test_what_an_open_file_loses_on_a_full_disk_is_said():
             "print(os.waitstatus_to_exitcode(os.wait()[1]))\n"
         )
         done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
-        errors = [line for line in done.stderr.splitlines() if not line.startswith((" ", "Trace"))]
-        return done.stdout, errors
+        errors = done.stderr.splitlines()  # 3.15 chains the error of a second try
+        return done.stdout, {one for one in errors if one.startswith(("Exception", "OSError"))}
 
     plain = said("")
     assert said("import pasture; pasture.seal()") == plain

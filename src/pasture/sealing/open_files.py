@@ -15,6 +15,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -103,11 +104,11 @@ def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
 
     def write(file: Any) -> None:
         if id(file) in kept or issubclass(type(file), _STREAMS):
-            try:
+            is_written = False
+            with suppress(Exception):
                 _flush(file)
-            except Exception:
-                if id(file) in standard:
-                    raise
+                is_written = True
+            if not is_written and id(file) not in standard:
                 native().finalize(file)  # tries again, and says what is lost
         elif not _is_io(file) or (not file.closed and file.writable()):
             native().finalize(file)
