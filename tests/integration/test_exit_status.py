@@ -229,3 +229,15 @@ def test_what_an_open_file_loses_on_a_full_disk_is_said():
     plain = said("")
     assert said("import pasture; pasture.seal()") == plain
     assert plain[0] == "42\n"
+
+
+def test_a_child_that_seals_leaves_the_place_where_its_parent_reads(tmp_path):
+    source = (
+        "import os, pasture\n"
+        f"file = open({str(tmp_path / 'numbers')!r}, 'wb+')\n"
+        "file.writelines(b'%06d\\n' % i for i in range(5000)); file.seek(0); file.readline()\n"
+        "if not os.fork(): pasture.seal(); os._exit(0)\n"
+        "os.wait(); print([int(line) for line in file] == [*range(1, 5000)])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

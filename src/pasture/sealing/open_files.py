@@ -89,7 +89,7 @@ def learn_locks() -> None:
 
 def flush(wait: LockWait) -> None:
     """Flush those that are open: no child inherits what is still to be written."""
-    _each(wait, _flush, Exception)
+    _each(wait, lambda file: None if _reads_ahead(file) else _flush(file), Exception)
 
 
 def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
@@ -120,6 +120,14 @@ def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
 def _flush(file: Any) -> None:
     if issubclass(type(file), _STREAMS) or (_is_io(file) and not file.closed and file.writable()):
         file.flush()
+
+
+def _reads_ahead(file: Any) -> bool:
+    """Nothing waits to be written then, and a flush moves the offset that other processes share."""
+    try:
+        return issubclass(type(file), io.BufferedRandom) and file.raw.tell() > file.tell()
+    except (OSError, ValueError):
+        return False
 
 
 def _is_io(file: object) -> bool:
