@@ -124,8 +124,10 @@ def _flush(file: Any) -> None:
 
 def _reads_ahead(file: Any) -> bool:
     """Nothing waits to be written then, and a flush moves the offset that other processes share."""
+    if not issubclass(type(file), io.BufferedRandom):
+        return False
     try:
-        return issubclass(type(file), io.BufferedRandom) and file.raw.tell() > file.tell()
+        return bool(file.raw.tell() > file.tell())  # words: ok
     except (OSError, ValueError):
         return False
 
