@@ -113,14 +113,18 @@ def run(suite: Suite, variant: str, workers: int, options: Sequence[str], folder
     if not (folder / "junit.xml").exists() or len(notes) != workers:
         raise click.ClickException(f"{variant}: {(folder / 'log').read_text()[-2000:]}")
     report = folder / "report.json"
-    known = json.loads(report.read_text()) if report.exists() else {"plain": [], "anew": None}
+    known = (
+        json.loads(report.read_text())
+        if report.exists()
+        else {"plain": [], "collected_again": None}
+    )
     return Measured(
         max(note["first_test"] for note in notes) - start,
         after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         wall_s,
         sum(note["private_bytes"] for note in notes) / len(notes),
         outcomes(folder / "junit.xml"),
-        "; ".join([*known["plain"], *filter(None, [known["anew"]])]),
+        "; ".join([*known["plain"], *filter(None, [known["collected_again"]])]),
     )
 
 

@@ -120,8 +120,13 @@ def make_environment(folder: Path, *more: Path) -> None:
     shutil.copy(STUB, folder / "bin" / "pasture-python")
 
 
+def compile_library(path: Path, source: str, *options: str) -> None:
+    """A library in C."""
+    command = ["cc", "-shared", "-fPIC", *options, "-o", path, "-x", "c", "-"]
+    subprocess.run(command, input=source.encode(), check=True)
+
+
 def compiled(path: Path, value: int, build_id: str = "--build-id") -> None:
     """A library in C; all have the same size."""
     source = f"int answer(void) {{ return {value}; }}\n"
-    command = ["cc", "-shared", "-fPIC", f"-Wl,{build_id}", "-o", path, "-x", "c", "-"]
-    subprocess.run(command, input=source.encode(), check=True)
+    compile_library(path, source, f"-Wl,{build_id}")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, TIMEOUT_S, Images
+from images import BIN, STUB, TIMEOUT_S, Images, compile_library
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -381,8 +381,7 @@ int answer(void)
 
 def test_of_what_code_in_c_asks_the_kernel_for_count_names_in_its_text(own_images: Images) -> None:
     library = own_images.lib / "asking.so"
-    command = ["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]
-    subprocess.run(command, input=ASKING.encode(), check=True)
+    compile_library(library, ASKING)
     own_images.module("asks", f"import ctypes\nA = ctypes.CDLL({str(library)!r}).answer()\n")
     own_images.built("--preload", "asks")
     assert "asked" in [note["code"] for note in own_images.document()["notes"]]

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, TIMEOUT_S, Images
+from images import BIN, STUB, TIMEOUT_S, Images, compile_library
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -336,8 +336,7 @@ __attribute__((destructor)) static void end(void) {
 
 def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(own_images: Images) -> None:
     library = own_images.folder / "ends.so"
-    command = ["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]
-    subprocess.run(command, input=ENDS.encode(), check=True)
+    compile_library(library, ENDS)
     own_images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
     own_images.built("--preload", "ends")
     assert own_images.run("-c", "print(1)").out == b"1\n1 1\n"

@@ -8,7 +8,6 @@ import os
 import resource
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, Ended, Images, compiled
+from images import BIN, STUB, Ended, Images, compile_library, compiled
 
 from pasture_image.build import host
 from pasture_image.build.image_file import _HEADER, _Header
@@ -351,8 +350,7 @@ int answer(void) { unsigned a, b, c, d; return __get_cpuid(7, &a, &b, &c, &d); }
 
 def test_an_image_for_a_level_holds_no_library_that_may_choose_above_it(own_images: Images) -> None:
     library = own_images.lib / "choosing.so"
-    command = ["cc", "-shared", "-fPIC", "-o", library, "-x", "c", "-"]
-    subprocess.run(command, input=CHOOSING.encode(), check=True)
+    compile_library(library, CHOOSING)
     own_images.module("chooses", f"import ctypes\nctypes.CDLL({str(library)!r}).answer()\n")
     words = ("--preload", "chooses,hashlib", "--cpu", "x86-64-v2")
     done = own_images.build(*words)

@@ -47,7 +47,7 @@ class Report:
             "workers": self.workers,
             "collection": asdict(sealed) if sealed else None,
             "plain": self.reasons,
-            "anew": self.mold.why_again if self.mold else None,
+            "collected_again": self.mold.why_again if self.mold else None,
         }
 
     @pytest.hookimpl

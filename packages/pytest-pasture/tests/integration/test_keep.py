@@ -49,7 +49,7 @@ def test_a_later_run_is_like_the_first_one(project: Any) -> None:
     assert later.outcomes == first.outcomes
     assert later.code == first.code == 1
     report = json.loads((project.folder / "report.json").read_text())
-    assert report["collection"]["kept_s"] > 0 and report["anew"] is None
+    assert report["collection"]["kept_s"] > 0 and report["collected_again"] is None
     assert project.kept("-k", "test_n").counts == {"passed": 4}
     assert project.kept("--lf").outcomes == {"test_two::test_b": "failure"}
     assert project.kept("-x", "--fork-each", "-n", "3").counts["failure"] == 1

@@ -74,6 +74,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         if found.reads_environment:
             is_of_c = not found.is_asked_by_python
             variables.note_asked(texts.names_in(mapped) if is_of_c else (), lookups.ENVIRONMENT)
+        asked = variables.may_be_asked()
         needed = variables.needed(environ, loaded)
         walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
@@ -94,9 +95,9 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
             variables={
                 name: value
                 for name, value in needed.items()
-                if value is not None or name not in variables.may_be_asked()
+                if value is not None or name not in asked
             },
-            notes=_notes(walkers, found),
+            notes=_notes(walkers, len(asked), found),
             numpy=processors.numpy_chosen(),
             bytes=image.written_bytes,
             sizes=image.sizes,
@@ -182,11 +183,11 @@ def _shown(kept: MadeOf) -> dict[str, str]:
     }
 
 
-def _notes(walkers: tuple[str, ...], found: lookups.Found) -> tuple[Note, ...]:
+def _notes(walkers: tuple[str, ...], asked: int, found: lookups.Found) -> tuple[Note, ...]:
     started = [name for name in _START_MODULES if _reads_variables(sys.modules.get(name))]
     return (
         *(Note("variables", walker) for walker in walkers),
-        *(Note("asked", str(len(names))) for names in [variables.may_be_asked()] if names),
+        *([Note("asked", str(asked))] if asked else ()),
         *(Note("startup", name) for name in started),
         *(Note("file", path) for path in sorted(found.rewritten)),
         *(Note("relative", path) for path in sorted(found.relative)),
