@@ -9,6 +9,16 @@
 #include "plug.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
+
+/* A block of malloc's that no compiler leaves out: C lets it where the block is only compared and freed
+   (clang does), and then nothing is seen of who serves it. */
+static inline void *
+probe_malloc(size_t bytes)
+{
+    void *volatile block = malloc(bytes);
+    return block;
+}
 
 /* Of one size, this many fresh blocks, or bytes of them, show that no hole of it is left: an allocator
    hands out fresh blocks in between as long as it has a batch of them at hand. */

@@ -31,7 +31,7 @@ serves_malloc(void)
     if (control == NULL || !read_allocated(&before)) {
         return false;
     }
-    void *block = malloc(PROBE_BYTES);
+    void *block = probe_malloc(PROBE_BYTES);
     bool counted = block != NULL && read_allocated(&after) && after - before >= PROBE_BYTES
                    && after - before < 2 * PROBE_BYTES;
     free(block);

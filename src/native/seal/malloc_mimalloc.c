@@ -18,7 +18,7 @@ serves_malloc(void)
     if (is_in_heap == NULL || collect == NULL) {
         return false;
     }
-    void *block = malloc(PROBE_BYTES);
+    void *block = probe_malloc(PROBE_BYTES);
     bool owned = block != NULL && is_in_heap(block);
     free(block);
     return owned;

@@ -19,7 +19,7 @@ serves_malloc(void)
     if (ownership == NULL || release_free_memory == NULL) {
         return false;
     }
-    void *block = malloc(PROBE_BYTES);
+    void *block = probe_malloc(PROBE_BYTES);
     bool owned = block != NULL && ownership(block) == OWNED;
     free(block);
     return owned;

@@ -131,7 +131,7 @@ bool
 glibc_is_malloc(void)
 {
     size_t before = mallinfo_read().used_bytes;
-    void *block = malloc(COUNTED_BYTES);
+    void *block = probe_malloc(COUNTED_BYTES);
     size_t counted = mallinfo_read().used_bytes - before;
     free(block);
     return block != NULL && counted >= COUNTED_BYTES && counted < 2 * COUNTED_BYTES;
