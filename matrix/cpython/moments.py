@@ -12,6 +12,7 @@ A plain process does the same with what the interpreter has: collections, `gc.fr
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import gc
 import json
 import os
@@ -33,7 +34,8 @@ YOUNG_OBJECTS = 50
 OFTEN = {"collection": 30, "child": 2, "seal": 2}
 """Of N chances a module takes about the root of 2 * N times this one, spread to its end. A seal
 keeps what it seals for good."""
-CHILD_S = 120
+CHILD_S = 50
+"""Less than any module has, so a child that hangs fails its test, and the log has the place."""
 PENDING_CALL = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 interpreters = import_module(
     "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
@@ -106,7 +108,7 @@ class Moments:
             self._ask()
             return 0
         try:
-            if self._is_forking or len(interpreters.list_all()) > 1:
+            if self._is_forking or len(interpreters.list_all()) > 1 or _would_wait_for_itself():
                 # In a function of os.register_at_fork; or where CPython may crash by itself.
                 return 0
             if _is_alone() and self._is_time_for("child"):
@@ -140,6 +142,7 @@ class Moments:
         code = 1
         try:
             _signal(signal.SIGALRM, signal.SIG_DFL)
+            faulthandler.register(signal.SIGALRM, file=2, chain=True)
             _alarm(CHILD_S)
             gc.callbacks.clear()
             self._seal()
@@ -160,6 +163,12 @@ class Moments:
             self._recorder.note("child", traceback.format_exc())
         finally:
             _exit(code)
+
+
+def _would_wait_for_itself() -> bool:
+    """Whether os.fork() would wait for a lock that this thread may hold: it does in any process."""
+    pools = sys.modules.get("concurrent.futures.thread")
+    return pools is not None and pools._global_shutdown_lock.locked()
 
 
 def _is_alone() -> bool:
