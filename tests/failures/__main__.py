@@ -6,6 +6,7 @@ Reads nothing but what it has written to build/failures before, and goes on from
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -14,8 +15,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -104,9 +106,10 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def run_entry(python: Path, folder: Path, row: Row, first: int) -> Iterator[str]:
+def run_entry(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:
     """Lines of program.py, from the n that is the first one missing."""
-    words = [str(python), str(HERE / "program.py"), row.entry, row.kind, str(row.mode), str(first)]
+    words = [str(python), str(HERE / "program.py"), row.entry, row.kind]
+    words += map(str, (row.mode, first, step))
     traced = [str(folder / "calls"), os.devnull] if row.kind == "calls" else []
     environ = ENVIRON | {
         "PYTHONPATH": os.pathsep.join([str(folder), str(HERE)]),
@@ -116,14 +119,18 @@ def run_entry(python: Path, folder: Path, row: Row, first: int) -> Iterator[str]
     work.mkdir(exist_ok=True)
     command = [*traced, "env", f"LD_PRELOAD={folder / 'failing.so'}", *words]
     with subprocess.Popen(
-        command, env=environ, cwd=work, stdout=subprocess.PIPE, text=True
+        command, env=environ, cwd=work, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
-        yield from process.stdout
+        try:
+            yield from process.stdout
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
     shutil.rmtree(work)
 
 
-def run_start(python: Path, folder: Path, row: Row, first: int) -> Iterator[str]:
+def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:
     """Starts by pasture-python, each in a process of its own."""
     stub = python.parent / "pasture-python"
     variables, words = STARTS[row.entry]
@@ -134,7 +141,7 @@ def run_start(python: Path, folder: Path, row: Row, first: int) -> Iterator[str]
         subprocess.check_call([python, *build], cwd=work, env=ENVIRON, stdout=subprocess.DEVNULL)
     environ = ENVIRON | variables
     whole = subprocess.run([stub, *words], cwd=work, env=environ, capture_output=True, check=False)
-    for n in count(first):
+    for n in count(first, step):
         log = work / "log"
         command = [folder / "calls", log, stub.name, str(n), str(row.mode), stub, *words]
         line: dict[str, Any] = {"n": n, "failed": -1, "raised": ""}
@@ -171,17 +178,24 @@ def is_known(line: dict[str, Any]) -> bool:
     return any(part in line["wrong"] for part in KNOWN)
 
 
-def go_on(python: Path, folder: Path, row: Row) -> list[dict[str, Any]]:
+def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> list[dict[str, Any]]:
     """What was seen, and what was missing."""
     path = folder / f"{row.entry}.{row.kind}.{row.mode}.jsonl"
     lines = lines_of(path)
-    if not lines or lines[-1]["failed"] != 0:
+    first = lines[-1]["n"] + step if lines else 1
+    deadline, is_late = time.monotonic() + limit_s, limit_s == 0
+    if not is_late and (not lines or lines[-1]["failed"] != 0):
         run = run_start if row.entry in STARTS else run_entry
-        with path.open("a", buffering=1) as file:
-            for line in run(python, folder, row, len(lines) + 1):
+        with (
+            path.open("a", buffering=1) as file,
+            contextlib.closing(run(python, folder, row, first, step)) as found,
+        ):
+            for line in found:
                 file.write(line.rstrip() + "\n")
+                if is_late := time.monotonic() > deadline:
+                    break
         lines = lines_of(path)
-    if not lines or lines[-1]["failed"] != 0:
+    if not is_late and (not lines or lines[-1]["failed"] != 0):
         lines.append(
             {"n": len(lines) + 1, "failed": -1, "raised": "", "wrong": "the program ended"}
         )
@@ -200,7 +214,7 @@ def rows(names: list[str], kind: str | None, mode: int | None) -> list[Row]:
         for each, modes in MODES.items()
         for one in modes
         if kind in (None, each) and mode in (None, one)
-        if each == "calls" or entry in ENTRIES
+        if each == "calls" or (entry in ENTRIES and each in ENTRIES[entry].kinds)
     ]
 
 
@@ -214,6 +228,10 @@ def main() -> int:
         choices=range(len(MODE_NAMES)),
         help="; ".join(f"{mode}: {name}" for mode, name in enumerate(MODE_NAMES)),
     )
+    parser.add_argument("--step", type=int, default=1, help="every N-th point alone")
+    parser.add_argument(
+        "--minutes", type=float, default=float("inf"), help="for each row; 0 shows what is kept"
+    )
     asked = parser.parse_args()
     if platform.machine() != "x86_64":
         sys.exit("system calls are failed on x86-64 alone")
@@ -221,13 +239,14 @@ def main() -> int:
     folder = build(python)
     points = wrong = known = 0
     for row in rows(asked.entries, asked.kind, asked.mode):
-        lines = go_on(python, folder, row)
+        lines = go_on(python, folder, row, asked.step, 60 * asked.minutes)
         bad = [line for line in lines if "wrong" in line and not is_known(line)]
         known += sum("wrong" in line and is_known(line) for line in lines)
         failed = sum(line["failed"] != 0 for line in lines)
         raised = Counter(line["raised"] for line in lines if line["raised"])
         points, wrong = points + failed, wrong + len(bad)
-        print(f"{row}: {failed} points, {dict(raised) or 'nothing raised'}", flush=True)
+        end = "" if lines and lines[-1]["failed"] == 0 else ", not at its end"
+        print(f"{row}: {failed} points, {dict(raised) or 'nothing raised'}{end}", flush=True)
         for line in bad[:3]:
             print(f"  n = {line['n']}, call {line['failed']}: {line['wrong'].strip()}\n")
         if len(bad) > 3:

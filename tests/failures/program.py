@@ -1,13 +1,14 @@
-"""`program.py ENTRY KIND MODE FIRST`: an entry point again and again, with failures; a line each.
+"""`program.py ENTRY KIND MODE FIRST STEP`: an entry point again and again, with failures.
 
 Runs with failing.c loaded, and for calls of the system as the tracee of calls.c. It prepares, and
-forks a process for each n from FIRST on. There the n-th request fails while the entry point runs.
-The last line is of the first n that was never reached. A line is JSON: n, what failed, what was
-raised, what is wrong.
+forks a process for each STEP-th n from FIRST on. There the n-th request fails while the entry
+point runs, and a line is written, as JSON: n, what failed, what was raised, what is wrong. The last
+line is of the first n that was never reached.
 """
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import json
@@ -133,6 +134,7 @@ def in_child(work: Callable[[], dict[str, Any]], n: int) -> dict[str, Any]:
     if pid == 0:
         file = os.open(errors, os.O_RDWR | os.O_TRUNC)
         os.dup2(file, 2)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.close(file)
         faulthandler.enable()
         signal.alarm(TIMEOUT_S)
@@ -147,13 +149,15 @@ def in_child(work: Callable[[], dict[str, Any]], n: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    name, kind, mode, first = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+    name, kind = sys.argv[1:3]
+    mode, first, step = map(int, sys.argv[3:])
     entry = entries.ENTRIES[name]
     if imported := in_child(lambda: {"modules": entries.imports(entry)}, 0).get("modules"):
         for module in imported:
-            __import__(module)
+            with contextlib.suppress(ImportError):  # what others have put there under a name
+                __import__(module)
     entry.prepare()
-    for n in count(first):
+    for n in count(first, step):
         line = in_child(lambda n=n: one(entry, kind, mode, n), n)
         print(json.dumps(line), flush=True)
         if line["failed"] == 0:

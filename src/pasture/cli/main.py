@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _NOT_TAKEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_EXHAUSTED = {
+    errno.EMFILE: "raise the limit of open files: ulimit -n",
+    errno.ENFILE: "the whole system has no more: end what keeps files open",
+    errno.ENOMEM: "end other programs, or raise the limit of this one",
+    errno.EAGAIN: "raise the limit of processes: ulimit -u",
+}
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -171,8 +177,8 @@ def _broken(entry_point: EntryPoint, why: str) -> click.Command:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; returns the exit code. Only a defect of pasture itself raises."""
-    _open_streams()
     try:
+        _open_streams()
         result = cli.main(args=arguments, prog_name="pasture", standalone_mode=False)
         sys.stdout.flush()
     except PastureError as error:
@@ -185,8 +191,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return INTERRUPTED
+    except MemoryError:
+        return _exhausted(errno.ENOMEM)
     except OSError as error:
-        return _not_taken(error)
+        return _exhausted(error.errno) if error.errno in _EXHAUSTED else _not_taken(error)
     return result if isinstance(result, int) else 0
 
 
@@ -221,6 +229,10 @@ def _as_ours(error: click.ClickException) -> UsageError:
         message[:1].lower() + message[1:].removesuffix("."),
         hint=meant.strip() or f"{of} --help says what it takes",
     )
+
+
+def _exhausted(number: int) -> int:
+    return complain(PastureError(os.strerror(number).lower(), hint=_EXHAUSTED[number]))
 
 
 def _not_taken(error: OSError) -> int:

@@ -1,5 +1,6 @@
 """The commands: their order, those that other packages bring, and what a broken one does."""
 
+import errno
 import importlib.metadata
 import os
 import subprocess
@@ -146,3 +147,21 @@ def test_help_names_the_page_of_a_command_once_there_is_a_documentation(
     assert "https://pasture.example/1.0/docs/diagnose.html" in capsys.readouterr().out
     docs = Path(__file__).resolve().parents[3] / "docs"
     assert all((docs / f"{main._PAGES.get(name, name)}.md").exists() for name in main.COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [(OSError(errno.EMFILE, "x"), "ulimit -n"), (MemoryError(), "other programs")],
+)
+def test_where_the_system_has_no_more_a_command_says_it_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    error: Exception,
+    hint: str,
+) -> None:
+    def refuse(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main.cli, "main", refuse)
+    assert main.run([]) == PastureError.exit_code
+    assert hint in capfd.readouterr().err
