@@ -37,6 +37,9 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 RIVALS = {"zygote": "pytest-zygote==0.1.1", "parallex": "pytest-parallex==0.2.5"}
+SLOWER = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
+"""Variables with which each run would rewrite the assertions of all tests again."""
+
 TESTS_A_FILE = 100
 SAMPLE_S = 0.1
 
@@ -53,11 +56,12 @@ def run(variant: str, folder: Path, workers: int, *, samples: bool) -> float:
     """Seconds of processor time; of a run that is sampled, the peak of the PSS, bytes."""
     words = [word.format(workers) for word in VARIANTS[variant]]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    known = {name: value for name, value in os.environ.items() if name not in SLOWER}
     own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(FOLDER / variant)}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(
-            command, cwd=folder, env={**os.environ, **own}, stdout=log, stderr=log
+            command, cwd=folder, env={**known, **own}, stdout=log, stderr=log
         )
         peak = 0
         while samples and process.poll() is None:

@@ -9,9 +9,8 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -21,8 +20,7 @@ _Step = Callable[[pytest.Config], None]
 def _nothing(config: pytest.Config) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(NamedTuple):
     """One package.
 
     Attributes:

@@ -9,16 +9,14 @@ from __future__ import annotations
 import os
 import pickle
 import socket
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pasture.trust.unix_sockets import past_reset
 
 _MAX_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """To the mold: fork this worker, whose socket is sent along."""
 
     id: str
@@ -26,13 +24,11 @@ class Wanted:
     basetemp: str | None  # of the run; each worker has a folder in it
 
 
-@dataclass(frozen=True, slots=True)
-class SetsUp:
+class SetsUp(NamedTuple):
     """From the mold: it sets up fixtures, whose end may take its time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(NamedTuple):
     """From the mold: everything is collected. Seconds by phase, and what the seal reported.
 
     Attributes:
@@ -49,16 +45,14 @@ class Sealed:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Forked:
+class Forked(NamedTuple):
     """From a worker, before all else."""
 
     id: str
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Declined:
+class Declined(NamedTuple):
     """From the mold: this worker, or all of them where it names none, must be xdist's own."""
 
     reason: str
@@ -66,8 +60,7 @@ class Declined:
     interrupted: bool = False  # by the user: no worker is wanted any more
 
 
-@dataclass(frozen=True, slots=True)
-class Hello:
+class Hello(NamedTuple):
     """To a kept process: what a new run has.
 
     Its socket and its stderr are sent along; of a run that is wanted whole, its standard streams.
@@ -84,34 +77,29 @@ class Hello:
     argv: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """From the process that serves a run which is kept for others: its own pid."""
 
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Unfit:
+class Unfit(NamedTuple):
     """From a kept process that ends: why it does not do for this run."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(NamedTuple):
     """To a kept process: end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Signal:
+class Signal(NamedTuple):
     """To the standby: a signal for the controller that serves this run."""
 
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """From the standby: how that controller ended, as `os.waitpid` has it."""
 
     status: int
@@ -122,12 +110,12 @@ Message = (
 )
 
 
-@dataclass(slots=True)
 class Channel:
     """One end."""
 
-    socket: socket.socket
-    descriptors: list[int] = field(default_factory=list)
+    def __init__(self, socket: socket.socket) -> None:
+        self.socket = socket
+        self.descriptors: list[int] = []
 
     @classmethod
     def pair(cls) -> tuple[Channel, Channel]:

@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +75,16 @@ class Process:
         self.signal(signal.SIGKILL)
 
 
-@dataclass(slots=True)
 class Request:
     """A worker, from the moment that xdist wants it."""
 
-    id: str
-    ends: tuple[socket.socket, ...]  # the worker's: execnet's, and that for events
     process: Process | subprocess.Popen[bytes] | None = None
-    plain: bool = False  # an interpreter of its own
-    settled: threading.Event = field(default_factory=threading.Event)
+    plain = False  # an interpreter of its own
+
+    def __init__(self, id: str, ends: tuple[socket.socket, ...]) -> None:
+        self.id = id
+        self.ends = ends  # the worker's: execnet's, and that for events
+        self.settled = threading.Event()
 
 
 class Mold:
@@ -125,6 +125,8 @@ class Mold:
         sys.stdout.flush()
         sys.stderr.flush()
         ours, theirs = os.pipe()
+        if config.pluginmanager.hasplugin("debugging"):
+            import pdb  # noqa: F401 - pytest does once it is configured, here and in the mold
         pid = os.fork()
         if pid and keeper is None:
             os.close(ours)

@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from execnet.gateway_base import dumps_internal, loads_internal
 from xdist import remote, workermanage
+from xdist.dsession import DSession
 
 from pytest_pasture.gateway import SocketIO
 
@@ -35,6 +36,8 @@ _INTERVAL_S = 0.005
 
 _CHUNK_BYTES = 1 << 20
 _FIELDS = vars(pytest.TestReport("", ("", None, ""), {}, "passed", None, "setup")).keys()
+
+_LISTS = ("sections", "user_properties")
 
 _LOCATIONS = [str, int, str], [str, type(None), str]
 
@@ -62,7 +65,15 @@ def _are_strings(values: Any) -> bool:
 
 def are_pytests(hook: Any) -> bool:
     """Whether no other plug-in has a say in it."""
-    return all(one.function.__module__.startswith("_pytest.") for one in hook.get_hookimpls())
+    found = hook.get_hookimpls()
+    last, answer = _ANSWERS.get(hook, ((), True))
+    if found != last:
+        answer = all(one.function.__module__.startswith("_pytest.") for one in found)
+        _ANSWERS[hook] = found, answer
+    return answer
+
+
+_ANSWERS: dict[Any, tuple[Any, bool]] = {}
 
 
 class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
@@ -72,7 +83,8 @@ class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
     _ids: list[str] = []  # noqa: RUF012 - as the controller knows them
     _started: tuple[str, Location] | None = None  # what the controller knows of the test
     _index = -1
-    _keywords: dict[str, Any] | None = None
+    _passed: dict[str, Any] | None = None  # what a report of this test has that passed
+    _knows_keywords = False  # the controller
 
     def sendevent(self, name: str, **kwargs: Any) -> None:
         if self.io is None:
@@ -89,12 +101,12 @@ class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
 
     @pytest.hookimpl
     def pytest_runtest_logstart(self, nodeid: str, location: Location) -> None:
-        self._started = self._keywords = None
+        self._started = self._passed = None
         index = self.item_index
         if self.io is None or self._ids[index : index + 1] != [nodeid] or not _is_plain(location):
             super().pytest_runtest_logstart(nodeid, location)
             return
-        self._started, self._index = (nodeid, location), index
+        self._started, self._index, self._knows_keywords = (nodeid, location), index, False
         self.io.write(frame(START, marshal.dumps((index, *location))))
 
     @pytest.hookimpl
@@ -109,27 +121,39 @@ class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
         if self.io is None or not self.has_only_passed(report):
             super().pytest_runtest_logreport(report)
             return
-        keywords = None if report.keywords == self._keywords else dict(report.keywords)
-        if keywords is not None:
-            self._keywords = keywords
+        keywords = None if self._knows_keywords else dict(report.keywords)
+        self._knows_keywords = True
         fields = report.when, report.duration, report.start, report.stop, keywords
         self.io.write(frame(REPORT, marshal.dumps(fields)))
 
     def has_only_passed(self, report: pytest.TestReport) -> bool:
         """Whether there is nothing in it but times, and what the controller knows."""
-        return (
-            type(report) is pytest.TestReport
-            and report.outcome == "passed"
+        if self._started is None or type(report) is not pytest.TestReport:
+            return False
+        fields = vars(report)
+        if not type(report.duration) is type(report.start) is type(report.stop) is float:
+            return False
+        if (passed := self._passed) is not None and self._index == self.item_index:
+            passed["when"], passed["duration"] = report.when, report.duration
+            passed["start"], passed["stop"] = report.start, report.stop
+            if fields == passed:
+                return are_pytests(self.config.hook.pytest_report_to_serializable)
+        if not (
+            report.outcome == "passed"
             and report.longrepr is None
             and not report.sections
             and not report.user_properties
-            and vars(report).keys() == _FIELDS
+            and fields.keys() == _FIELDS
             and (report.nodeid, report.location) == self._started
             and self._index == self.item_index
             and self.session.items[self._index].nodeid == report.nodeid
             and set(map(type, report.keywords.values())) <= {int}
-            and are_pytests(self.config.hook.pytest_report_to_serializable)
-        )
+        ):
+            return False
+        self._knows_keywords = False
+        self._passed = {**fields, **{name: [] for name in _LISTS}}
+        self._passed["keywords"] = dict(report.keywords)
+        return are_pytests(self.config.hook.pytest_report_to_serializable)
 
 
 def _is_plain(location: Location) -> bool:
@@ -162,63 +186,84 @@ class Node(workermanage.WorkerController):  # type: ignore[misc]
 class _Stream:
     """The frames of one node."""
 
-    def __init__(self, node: Node, decoded: deque[tuple[str, dict[str, Any]]]) -> None:
+    def __init__(self, node: Node, events: Events) -> None:
         self.node = node
-        self._decoded = decoded
-        self._known = node.events.known
+        self._events = events
         self._buffer = bytearray()
+        self._at = 0
         self._ids: list[str] = []
-        self._test: dict[str, Any] = {}
+        self._test: tuple[str, Location, int] = "", ("", None, ""), -1
+        self._keywords: dict[str, Any] = {}
+        self._passed: dict[str, Any] | None = None  # what a report of this test has
 
     def take(self, data: bytes) -> None:
-        buffer = self._buffer
-        buffer += data
-        at = 0
-        while at + HEADER.size <= len(buffer):
-            kind, length = HEADER.unpack_from(buffer, at)
-            end = at + HEADER.size + length
-            if end > len(buffer):
+        self._buffer += data
+
+    def next(self) -> tuple[str, dict[str, Any]] | None:
+        """The next event for xdist's loop; None if no frame is left.
+
+        What a test that passed has reported goes right to the hooks: nothing follows from it there.
+        """
+        buffer, session = self._buffer, self._events.session
+        while not (decoded := self._events.decoded):
+            at = self._at + HEADER.size
+            if at > len(buffer):
                 break
-            self._take(kind, bytes(buffer[at + HEADER.size : end]))
-            at = end
-        del buffer[:at]
+            kind, length = HEADER.unpack_from(buffer, self._at)
+            if at + length > len(buffer):
+                break
+            body = bytes(buffer[at : at + length])
+            self._at = at + length
+            if kind == REPORT:
+                session.worker_testreport(self.node, self._report(*marshal.loads(body)))
+            elif kind == START:
+                self._start(*marshal.loads(body))
+                nodeid, location, _ = self._test
+                session.worker_logstart(self.node, nodeid, location)
+            elif kind == FINISH:
+                nodeid, location, _ = self._test
+                session.worker_logfinish(self.node, nodeid, location)
+            elif kind == COMPLETE:
+                index, duration = marshal.loads(body)
+                values = {"node": self.node, "item_index": index, "duration": duration}
+                return "runtest_protocol_complete", values
+            elif kind == IDS:
+                self._ids = self._events.ids_of(body)
+                return "collectionfinish", {"node": self.node, "ids": list(self._ids)}
+            else:
+                self.node.putevent = decoded.append
+                self.node.process_from_remote(loads_internal(body))
+        if decoded:
+            return decoded.popleft()
+        del buffer[: self._at]
+        self._at = 0
+        return None
 
-    def _take(self, kind: int, body: bytes) -> None:
-        node = self.node
-        if kind == EVENT:
-            node.putevent = self._decoded.append
-            node.process_from_remote(loads_internal(body))
-        elif kind == IDS:
-            self._ids = node.events.ids_of(body)
-            self._event("collectionfinish", ids=list(self._ids))
-        elif kind == START:
-            index, path, line, domain = marshal.loads(body)
-            nodeid, location = self._ids[index], (self._known(path), line, domain)
-            self._test = {"nodeid": nodeid, "location": location, "item_index": index}
-            self._event("logstart", nodeid=nodeid, location=location)
-        elif kind == REPORT:
-            self._event("testreport", rep=self._report(*marshal.loads(body)))
-        elif kind == FINISH:
-            test = self._test
-            self._event("logfinish", nodeid=test["nodeid"], location=test["location"])
-        elif kind == COMPLETE:
-            index, duration = marshal.loads(body)
-            self._event("runtest_protocol_complete", item_index=index, duration=duration)
-
-    def _event(self, name: str, **values: Any) -> None:
-        self._decoded.append((name, {"node": self.node, **values}))
+    def _start(self, index: int, path: str, line: int | None, domain: str) -> None:
+        self._test = self._ids[index], (self._events.known(path), line, domain), index
+        self._passed = None
 
     def _report(
-        self, when: str, duration: float, start: float, stop: float, keywords: Any
+        self, when: Any, duration: float, start: float, stop: float, keywords: Any
     ) -> pytest.TestReport:
         """As pytest makes it of what xdist sends."""
-        node, test = self.node, self._test
+        known = self._events.known
         if keywords is not None:
-            test["keywords"] = {self._known(name): value for name, value in keywords.items()}
+            self._keywords = {known(name): value for name, value in keywords.items()}
+        hook = self.node.config.hook.pytest_report_from_serializable
+        is_pytests = are_pytests(hook)
+        if self._passed is not None and is_pytests:
+            report = pytest.TestReport.__new__(pytest.TestReport)
+            vars(report).update(self._passed)
+            report.when, report.keywords = when, dict(self._keywords)
+            report.duration, report.start, report.stop = duration, start, stop
+            report.user_properties, report.sections = [], []
+            return report
+        nodeid, location, index = self._test
         data = {
-            "nodeid": test["nodeid"],
-            "location": test["location"],
-            "keywords": dict(test["keywords"]),
+            "nodeid": nodeid,
+            "location": location,
+            "keywords": dict(self._keywords),
             "outcome": "passed",
             "longrepr": None,
             "when": when,
@@ -228,22 +273,25 @@ class _Stream:
             "start": start,
             "stop": stop,
             "$report_type": "TestReport",
-            "item_index": test["item_index"],
-            "worker_id": node.workerinput["workerid"],
-            "testrun_uid": node.workerinput["testrunuid"],
+            "item_index": index,
+            "worker_id": self.node.workerinput["workerid"],
+            "testrun_uid": self.node.workerinput["testrunuid"],
         }
-        hook = node.config.hook.pytest_report_from_serializable
-        if are_pytests(hook):
-            return pytest.TestReport(**data)
-        made: pytest.TestReport = hook(config=node.config, data=data)
+        if is_pytests:
+            report = pytest.TestReport(**data)
+            self._passed = dict(vars(report))
+            return report
+        made: pytest.TestReport = hook(config=self.node.config, data=data)
         return made
 
 
 class Events(SimpleQueue[Any]):
     """The queue of xdist's session, which a thread feeds with what workers have written."""
 
-    def __init__(self) -> None:
-        self._decoded: deque[tuple[str, dict[str, Any]]] = deque()
+    def __init__(self, session: DSession) -> None:
+        self.session = session
+        self.decoded: deque[tuple[str, dict[str, Any]]] = deque()
+        self._taken: _Stream | None = None  # whose frames have been read
         self._streams: dict[int, tuple[socket.socket, _Stream]] = {}
         self._ended: deque[Node] = deque()
         self._ids: tuple[bytes, list[str]] = b"", []
@@ -252,10 +300,20 @@ class Events(SimpleQueue[Any]):
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._wake, select.POLLIN)
         self._thread: threading.Thread | None = None
+        terminal = session.terminal
+        if terminal and not terminal.isatty:
+            terminal.flush = self._flush
 
     def get(self, block: bool = True, timeout: float | None = None) -> tuple[str, dict[str, Any]]:
-        """The next event; `queue.Empty` after `timeout` seconds."""
-        while not self._decoded:
+        """The next event for xdist's loop; `queue.Empty` after `timeout` seconds."""
+        while True:
+            if self._taken is not None:
+                if (event := self._taken.next()) is not None:
+                    return event
+                self._taken = None
+                self._flush()
+            if self.decoded:
+                return self.decoded.popleft()
             one = super().get(block, timeout)
             if isinstance(one[0], str):  # of a plain worker
                 found: tuple[str, dict[str, Any]] = one
@@ -265,12 +323,17 @@ class Events(SimpleQueue[Any]):
                 target.process_end()
             else:
                 target.take(data)
-        return self._decoded.popleft()
+                self._taken = target
+
+    def _flush(self) -> None:
+        """In the place of the terminal reporter's: not within what was read at once."""
+        if self._taken is None and self.session.terminal:
+            self.session.terminal._tw.flush()
 
     def read(self, node: Node, end: socket.socket) -> None:
         """Read a node's frames there, and close it at the end."""
         node.events = self
-        self._streams[end.fileno()] = end, _Stream(node, self._decoded)
+        self._streams[end.fileno()] = end, _Stream(node, self)
         self._poll.register(end, select.POLLIN)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="pytest-pasture-events")

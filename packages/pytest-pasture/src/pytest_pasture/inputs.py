@@ -14,11 +14,11 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from importlib.machinery import FileFinder
 from pathlib import Path
 from stat import S_ISDIR
 from types import FrameType
+from typing import NamedTuple
 
 from pasture.observing import Audit, asker
 from pasture.proc import OF_THE_KERNEL
@@ -33,8 +33,7 @@ _PROGRAMS = (*_MODULES, ".pth", ".dist-info", ".egg-info", ".egg-link")
 _CLOCK_TICK_NS = 10_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """Paths that are no longer as the collection found them."""
 
     files: tuple[str, ...]
@@ -44,8 +43,7 @@ class Changes:
         return bool(self.files or self.folders)
 
 
-@dataclass(frozen=True, slots=True)
-class Folder:
+class Folder(NamedTuple):
     """The names in a folder; names of folders end with a slash."""
 
     modified_ns: int
@@ -67,8 +65,7 @@ class Folder:
         return cls(modified_ns, names)
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """All of it, when everything was collected.
 
     Attributes:

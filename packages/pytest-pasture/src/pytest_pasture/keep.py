@@ -18,9 +18,8 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -54,8 +53,7 @@ _STANDBY = "s"  # behind the root in the name of a standby
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc", "uts")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where the kept process of a run listens."""
 
     folder: Path

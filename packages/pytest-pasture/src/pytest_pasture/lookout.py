@@ -14,11 +14,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from pasture.fork_safety import generators
@@ -38,8 +37,7 @@ _OF_PYTHON = (str(Path(tempfile.__file__).parent), "<frozen")
 _OWN = str(Path(__file__).parent)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One thing that forked workers would share, or could not know."""
 
     kind: str
@@ -57,18 +55,19 @@ def findings_of(hazards: Iterable[Hazard]) -> Iterator[Finding]:
             yield Finding(hazard.kind, str(hazard))
 
 
-@dataclass(slots=True)
 class LookOut:
     """What was found; started before the first conftest is imported."""
 
-    noted: list[Finding] = field(default_factory=list)
     worker: str | None = None  # in the mold: what packages with a card get for an answer
-    at_exit: bool = False  # what is called at the exit is not the standard library's alone
-    services: set[int] = field(default_factory=set)  # processes that are meant for all workers
-    _unnamed: WeakKeyDictionary[socket.socket, Finding] = field(default_factory=WeakKeyDictionary)
-    """Sockets at a port of the kernel's choice, until a caller asks which one it is."""
+    at_exit = False  # what is called at the exit is not the standard library's alone
 
-    _undo: list[Callable[[], None]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.noted: list[Finding] = []
+        self.services: set[int] = set()  # processes that are meant for all workers
+        self._unnamed: WeakKeyDictionary[socket.socket, Finding] = WeakKeyDictionary()
+        """Sockets at a port of the kernel's choice, until a caller asks which one it is."""
+
+        self._undo: list[Callable[[], None]] = []
 
     def start(self) -> None:
         lookout = self

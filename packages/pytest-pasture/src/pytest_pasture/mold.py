@@ -98,6 +98,7 @@ class Mold(Collection):
         self.interactor = events.Interactor(self.config, self.recorder)
         remote.interactor = self.interactor
         self.input.read.clear()
+        self.config.pluginmanager.unregister(name="pasture-report")  # the controller's
         self.config.pluginmanager.register(self, "pasture-mold")
         if self.keeper is not None:
             vars(self.config.option).update(dict.fromkeys(_OF_CACHE, False))

@@ -94,7 +94,8 @@ class Order:
     @pytest.hookimpl
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         """Before xdist's own, which makes the nodes."""
-        session.config.pluginmanager.getplugin("dsession").queue = Events()
+        dsession = session.config.pluginmanager.getplugin("dsession")
+        dsession.queue = Events(dsession)
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure_node(self, node: workermanage.WorkerController) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,7 @@ class Report:
         sealed = self.mold.sealed if self.mold else None
         return {
             "workers": self.workers,
-            "collection": asdict(sealed) if sealed else None,
+            "collection": sealed._asdict() if sealed else None,
             "plain": self.reasons,
             "collected_again": self.mold.why_again if self.mold else None,
         }

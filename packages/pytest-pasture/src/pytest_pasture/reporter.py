@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from _pytest.terminal import TerminalReporter
 
-from pytest_pasture.events import Interactor, are_pytests
+from pytest_pasture.events import Interactor, Location, are_pytests
 
 
 class Reporter(TerminalReporter):  # type: ignore[misc]  # final, so it has no other heirs
@@ -40,6 +40,8 @@ class Reporter(TerminalReporter):  # type: ignore[misc]  # final, so it has no o
     def stats(self, stats: dict[str, list[Any]]) -> None:
         self._stats = stats
         self._put_off: list[tuple[Any, ...]] = []
+
+    def pytest_runtest_logstart(self, nodeid: str, location: Location) -> None: ...
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         hook = self.config.hook.pytest_report_teststatus

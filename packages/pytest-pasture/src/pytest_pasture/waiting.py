@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from pytest_pasture import keep
 from pytest_pasture.control import Channel, Ended, Hello, Kept, Signal, Stop, Unfit
@@ -24,14 +23,15 @@ Run = tuple[Hello, list[int]]
 """What came with it: its greeting and descriptors."""
 
 
-@dataclass(slots=True)
 class _Process:
     """Of a run, seen from above."""
 
-    pid: int
-    descriptor: int
     channel: Channel | None = None  # to the process that a user has started, where it is watched
-    is_watched: bool = False  # that process is there
+    is_watched = False  # that process is there
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.descriptor = os.pidfd_open(pid)
 
 
 class Waiting:
@@ -98,7 +98,7 @@ class Waiting:
         if self._watches:
             with suppress(OSError):  # in the child too: a signal for the group may come at once
                 os.setpgid(pid, pid)
-        process = _Process(pid, os.pidfd_open(pid))
+        process = _Process(pid)
         self._processes.append(process)
         if channel is not None:
             _send(channel, Kept(pid))

@@ -33,6 +33,7 @@ def test_who(n, request, worker_id, testrun_uid, tmp_path, tmp_path_factory):
         standard=[os.readlink(f"/proc/self/fd/{n}") for n in (0,)],
     )
     import time; time.sleep(0.05)
+    assert not request.config.pluginmanager.hasplugin("pasture-report")
     print("said by", worker_id)
     assert capture_is_mine(request)
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,12 @@ KEPT = Hello({}, {"PATH": "/bin", "SHLVL": "1"}, {"the limits": {"RLIMIT_NOFILE"
     ],
 )
 def test_variables_that_tests_may_see_count(environment: dict[str, str], said: str | None) -> None:
-    assert keep.difference(KEPT, replace(KEPT, environment=environment)) == said
+    assert keep.difference(KEPT, KEPT._replace(environment=environment)) == said
 
 
 def test_what_a_process_inherits_counts(request: pytest.FixtureRequest) -> None:
     limits = {"the limits": {"RLIMIT_NOFILE": (1, 1)}}
-    assert keep.difference(KEPT, replace(KEPT, conditions=limits)) == "the limits changed"
+    assert keep.difference(KEPT, KEPT._replace(conditions=limits)) == "the limits changed"
     own = keep.hello_of(request.config)
     assert keep.difference(own, keep.hello_of(request.config)) is None
     mask = os.umask(0o7)
