@@ -7,6 +7,7 @@
  * The interpreter may have an allocator linked into it that other libraries do not see; so the
  * blocks behind its raw memory are looked at as well.
  */
+#define _GNU_SOURCE
 #include "malloc_allocator.h"
 
 #include "../cpython/cpython.h"

@@ -9,6 +9,7 @@
  *
  * The memory of the process does not grow by it, but for the fresh blocks held.
  */
+#define _GNU_SOURCE
 #include "malloc_allocator.h"
 
 #include "../process/residency.h"
