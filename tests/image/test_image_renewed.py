@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,9 +116,15 @@ def test_python_runs_a_program_where_home_decides_more(own_images: Images, way: 
 
 
 COMPARES = """
-import os
+import fnmatch, os
 HOME = os.environ["HOME"]
 BELOW, ONE = HOME.startswith("/nowhere/"), os.path.expanduser("~/x") == "/own/folder/x"
+def kind(home):
+    return f"/holds/{os.path.basename(home)}/x" == os.path.join(home, "x")
+class Class: found = fnmatch.fnmatch(HOME, "/in/*"), HOME == "/put/%s" % HOME[-1]
+FOUND = BELOW, ONE, kind(HOME), Class.found, eval("HOME == '/evaluated/a'")
+def not_run():
+    return HOME == "/not/run"
 """
 
 
@@ -125,11 +132,37 @@ def test_a_folder_that_code_may_compare_with_another_is_for_python(own_images: I
     own_images.module("compares", COMPARES)
     own_images.environ["HOME"] = "/srv"  # not in /tmp, which code has as well
     own_images.built("--preload", "compares")
-    program = "import compares; print(compares.HOME, compares.BELOW, compares.ONE)"
-    for home, path in (("/nowhere/a", "/nowhere/"), ("/own/folder", "/own/folder/x"), ("/b", "")):
+    program = "import compares; print(compares.HOME, compares.FOUND)"
+    homes = {
+        "/nowhere/a": "/nowhere/",
+        "/own/folder": "/own/folder/x",
+        "/own": "/own/folder/x",
+        "/holds/a": "/holds/",
+        "/in/b": "/in/",
+        "/put/b": "/put/",
+        "/evaluated/a": "/evaluated/a",
+        "/zq": "",
+        "/not/run": "" if sys.version_info >= (3, 12) else "/not/run",
+    }
+    for home, path in homes.items():
         environ = {"HOME": home}
         why = own_images.why("-c", program, environ=environ)
-        assert f"compared with {path}," in why if path else why == ""
+        assert (f"compared with {path}," in why) if path else (why == ""), (home, why)
         assert own_images.run("-c", program, environ=environ) == own_images.python(
             "-c", program, environ=environ
         )
+
+
+GARBAGE = """
+import os
+H = os.path.expanduser("~")
+class Holder:
+    def __init__(self): self.own, self.text = self, "x"
+names = vars(Holder())
+"""
+
+
+def test_garbage_decides_nothing(own_images: Images) -> None:
+    own_images.module("garbage", GARBAGE)
+    own_images.built("--preload", "garbage,asyncio")
+    assert own_images.why("-c", "pass", environ={"HOME": "/nonexistent"}) == ""

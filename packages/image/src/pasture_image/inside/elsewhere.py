@@ -24,7 +24,6 @@ _MARK = "zqx7"
 """Of letters and digits alone, which modules seldom replace, and in each part of a path."""
 _FOLDERS = ("/dev/shm", "/var/tmp", "/tmp")
 _MIN_TIMEOUT_S = 60.0
-_DONE = b"done"
 
 
 class Elsewhere:
@@ -46,7 +45,7 @@ class Elsewhere:
         self._environ, self._close, self._record = environ, tuple(close), record
 
         def work() -> bytes:
-            from pasture_image.inside import moved  # not in the image
+            from pasture_image.inside import moved, paths_in_code  # not in the image
 
             folders = json.loads(memory.read(self._folders))
             names = tuple(folders)
@@ -61,18 +60,19 @@ class Elsewhere:
                 return plain(function, *args, **options)
 
             atexit.register = register  # type: ignore[assignment]
-            load()
+            paths = paths_in_code.of(load)
             atexit.register = plain
             is_seen = moved.write(self._kept, f"{_MARK}{os.getppid()}", names)
-            return _DONE if is_seen else b"something unseen has a folder"
+            return json.dumps(paths if is_seen else None).encode()
 
         self._apart = Apart(work, environ, (*close, record), waits=True)
         self._has_ended = False
 
     def found(
         self, names: Iterable[str], other: int, load_s: float
-    ) -> tuple[dict[str, Follows], list[str]]:
-        """What follows each variable, and what none can be renewed for, by module and attribute.
+    ) -> tuple[dict[str, Follows], list[str], list[str]]:
+        """What follows each variable, what none can be renewed for, by module and attribute, and
+        the paths that code has.
 
         Args:
             names: of variables that were read.
@@ -83,25 +83,25 @@ class Elsewhere:
         values = {name: value for name, value in values.items() if _is_folder(value)}
         above = _made({value.split("/")[1] for value in values.values()}) if values else None
         if above is None:
-            return {}, []
+            return {}, [], []
         pairs = {name: (value, _folder(above, name, value)) for name, value in values.items()}
         with os.fdopen(self._folders, "wb", closefd=False) as file:
             file.write(json.dumps({name: folder for name, (_, folder) in pairs.items()}).encode())
         self._has_ended = True
         timeout_s = _MIN_TIMEOUT_S + 5 * load_s
-        has_loaded = self._apart.result(timeout_s) == _DONE
+        paths = json.loads(self._apart.result(timeout_s) or b"null")
 
         def compare() -> bytes:
             from pasture_image.inside import moved
 
             moved.remove(above)
-            if not has_loaded:
+            if paths is None:
                 return json.dumps([{}, [f"{' or '.join(pairs)} decides what is not seen"]]).encode()
             return json.dumps(moved.compare(pairs, self._kept, other, self._record)).encode()
 
         data = Apart(compare, self._environ, self._close).result(timeout_s)
         found, left = json.loads(data or b"[{}, []]")
-        return _resolved(found), left
+        return _resolved(found), left, paths or []
 
     def __enter__(self) -> Elsewhere:
         return self
@@ -154,8 +154,7 @@ def _resolved(found: Mapping[str, Any]) -> dict[str, Follows]:
             tuple(Place(objects[at], key, tuple(parts)) for at, key, parts in places),
             tuple(missing),
             is_there,
-            tuple(paths),
         )
-        for name, (value, places, missing, is_there, paths) in found.items()
+        for name, (value, places, missing, is_there) in found.items()
         if all(at in objects for at, *_ in places)
     }

@@ -134,6 +134,7 @@ def values(
         holders: takes what holds each, and the last part of the path.
         edges: takes from what, by address, each text was reached, and how often.
     """
+    gc.collect()  # garbage goes by chance, and clears what is reached
     gc.disable()
     found: dict[str, Any] = {}
     hidden: tuple[object, ...] = (

@@ -224,8 +224,9 @@ def _renew(elsewhere: Elsewhere, trial: Trial, load_s: float) -> None:
     from pasture_image.inside import observing, renewed, variables
     from pasture_image.inside.notes import Note
 
-    found, left = elsewhere.found(variables.may_follow(), trial.values, load_s)
+    found, left, paths = elsewhere.found(variables.may_follow(), trial.values, load_s)
     renewed.variables.update(found)
+    renewed.paths = tuple(paths)
     variables.forget(found)
     observing.note(Note("follows", one) for one in left)
 

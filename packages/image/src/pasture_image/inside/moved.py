@@ -2,7 +2,8 @@
 
 Two loads are compared that differ in nothing else. What differs without them is left out: so it
 does after a second load. Assumed is that modules treat each plain path the same, but for those
-that a path in their code is a part of, or has. Not seen: what only code in C keeps.
+that a path in their code is a part of, or has (`paths_in_code`). Not seen: what only code in C
+keeps.
 """
 
 from __future__ import annotations
@@ -13,19 +14,18 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
-from types import CellType, CodeType, FrameType, FunctionType, MemberDescriptorType
+from collections.abc import Collection, Mapping
+from types import CellType, FrameType, FunctionType, MemberDescriptorType
 from typing import Any
 
 from pasture_image.inside import kept, record
-from pasture_image.inside.renewed import is_of_start, is_plain
+from pasture_image.inside.renewed import is_of_start
 from pasture_image.inside.trial import in_c
 
 _OF_ADDRESS = re.compile(r"\[[0-9]{8,}\]")
 _Pairs = Mapping[str, tuple[str, str]]
 """The folder that a variable names, and the one that it named elsewhere."""
-_Found = tuple[str, list[tuple[int, str | int, list[str]]], list[str], bool, list[str]]
+_Found = tuple[str, list[tuple[int, str | int, list[str]]], list[str], bool]
 """As `renewed.Follows`, with the addresses of holders."""
 
 
@@ -90,10 +90,9 @@ def compare(
     own_pairs = {id(one) for one in holders.values()}
     found: dict[str, _Found] = {}
     left = []
-    paths = _paths_in_code()
     for name, (value, _) in pairs.items():
         try:
-            found[name] = (value, [], *_asked(value, looked_at), paths)
+            found[name] = (value, [], *_asked(value, looked_at))
         except LookupError as error:
             left.append(f"{name} decides {error}")
     for path in sorted(differ):
@@ -123,28 +122,6 @@ def compare(
             else:
                 found[name][1].append((*at, text.split(folder)))
     return found, left
-
-
-def _paths_in_code() -> list[str]:
-    """Constants of the code of loaded modules that a folder may be compared with."""
-    found: set[str] = set()
-    for module in tuple(sys.modules.values()):
-        spec = getattr(module, "__spec__", None)
-        code_of = getattr(getattr(spec, "loader", None), "get_code", None)
-        if spec is not None and code_of is not None:
-            with suppress(Exception):  # of a loader of their own
-                found.update(_texts(code_of(spec.name)))
-    return sorted(one for one in found if is_plain(one.rstrip("/")))
-
-
-def _texts(constant: object) -> Iterator[str]:
-    if isinstance(constant, str):
-        yield constant
-    elif isinstance(constant, bytes):
-        yield os.fsdecode(constant)
-    elif isinstance(constant, (CodeType, tuple, frozenset)):
-        for one in constant.co_consts if isinstance(constant, CodeType) else constant:
-            yield from _texts(one)
 
 
 def _has(value: object, folder: str) -> bool:

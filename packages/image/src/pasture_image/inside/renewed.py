@@ -36,18 +36,19 @@ class Follows(NamedTuple):
         places: that hold it.
         missing: ends of paths at which nothing was.
         is_there: whether modules have noticed that the folder is there.
-        paths: that their code has, and may have compared the folder with.
     """
 
     value: str
     places: tuple[Place, ...]
     missing: tuple[str, ...]
     is_there: bool
-    paths: tuple[str, ...]
 
 
 variables: dict[str, Follows] = {}
 """By name."""
+
+paths: tuple[str, ...] = ()
+"""That code of modules has, and may have compared folders with."""
 
 
 def begin_program() -> None:
@@ -64,8 +65,8 @@ def begin_program() -> None:
             raise RuntimeError(f"{name} names no folder that can take the place of the build's")
         if follows.is_there and not _is_own(now):
             raise RuntimeError(f"{name} names no folder of this user")
-        for path in follows.paths:
-            if _are_related(now, path) != _are_related(follows.value, path):
+        for path in paths:
+            if now.startswith(path) or path.startswith(now):
                 raise RuntimeError(f"{name} may be compared with {path}, which a module's code has")
         for end in follows.missing:
             if os.path.lexists(now + end):
@@ -78,10 +79,6 @@ def is_plain(path: str) -> bool:
     """Whether modules cannot but append to a path."""
     is_absolute = path.startswith("/") and path == os.path.normpath(path) != "/"
     return is_absolute and all(one.isalnum() or one in "/._-+@" for one in path)
-
-
-def _are_related(folder: str, path: str) -> bool:
-    return folder.startswith(path) or path.startswith(folder)
 
 
 def is_of_start(folder: str, more: Iterable[str] = ()) -> bool:
