@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -142,7 +141,7 @@ def test_a_folder_that_code_may_compare_with_another_is_for_python(own_images: I
         "/put/b": "/put/",
         "/evaluated/a": "/evaluated/a",
         "/zq": "",
-        "/not/run": "" if sys.version_info >= (3, 12) else "/not/run",
+        "/not/run": "",
     }
     for home, path in homes.items():
         environ = {"HOME": home}

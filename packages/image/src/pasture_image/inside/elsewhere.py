@@ -12,6 +12,7 @@ import gc
 import json
 import os
 import posix
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -45,8 +46,9 @@ class Elsewhere:
         self._environ, self._close, self._record = environ, tuple(close), record
 
         def work() -> bytes:
-            from pasture_image.inside import moved, paths_in_code  # not in the image
+            from pasture_image.inside import paths_in_code  # not in the image
 
+            del sys.modules[paths_in_code.__name__]  # modules that go through all see none of ours
             folders = json.loads(memory.read(self._folders))
             names = tuple(folders)
             os.environ.update(folders)
@@ -62,6 +64,8 @@ class Elsewhere:
             atexit.register = register  # type: ignore[assignment]
             paths = paths_in_code.of(load)
             atexit.register = plain
+            from pasture_image.inside import moved
+
             is_seen = moved.write(self._kept, f"{_MARK}{os.getppid()}", names)
             return json.dumps(paths if is_seen else None).encode()
 
@@ -81,14 +85,22 @@ class Elsewhere:
         """
         values = {name: os.environ.get(name, "") for name in names}
         values = {name: value for name, value in values.items() if _is_folder(value)}
-        above = _made({value.split("/")[1] for value in values.values()}) if values else None
+        timeout_s = _MIN_TIMEOUT_S + 5 * load_s
+
+        def look() -> bytes:
+            from pasture_image.inside import moved
+
+            return json.dumps(moved.asked(values, self._record)).encode()
+
+        data = Apart(look, self._environ, self._close).result(timeout_s) if values else None
+        asked, left = json.loads(data or b"[{}, []]")
+        above = _made({values[name].split("/")[1] for name in asked}) if asked else None
         if above is None:
-            return {}, [], []
-        pairs = {name: (value, _folder(above, name, value)) for name, value in values.items()}
+            return {}, left, []
+        pairs = {name: (values[name], _folder(above, name, values[name])) for name in asked}
         with os.fdopen(self._folders, "wb", closefd=False) as file:
             file.write(json.dumps({name: folder for name, (_, folder) in pairs.items()}).encode())
         self._has_ended = True
-        timeout_s = _MIN_TIMEOUT_S + 5 * load_s
         paths = json.loads(self._apart.result(timeout_s) or b"null")
 
         def compare() -> bytes:
@@ -97,11 +109,11 @@ class Elsewhere:
             moved.remove(above)
             if paths is None:
                 return json.dumps([{}, [f"{' or '.join(pairs)} decides what is not seen"]]).encode()
-            return json.dumps(moved.compare(pairs, self._kept, other, self._record)).encode()
+            return json.dumps(moved.compare(pairs, asked, self._kept, other)).encode()
 
         data = Apart(compare, self._environ, self._close).result(timeout_s)
-        found, left = json.loads(data or b"[{}, []]")
-        return _resolved(found), left, paths or []
+        found, more = json.loads(data or b"[{}, []]")
+        return _resolved(found), [*left, *more], paths or []
 
     def __enter__(self) -> Elsewhere:
         return self

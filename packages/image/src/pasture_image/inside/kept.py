@@ -35,7 +35,7 @@ _NOT_OF_MODULES = frozenset(
 _OWN = (
     *("pasture", "pasture_image", "pasture_auto", "__main__", "__mp_main__", "sys", "posix", "gc"),
     *("os", "builtins", "signal", "random", "faulthandler"),
-    *("importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport"),
+    *("importlib", "_frozen_importlib", "_frozen_importlib_external", "zipimport", "linecache"),
 )
 """Modules whose state is each program's own."""
 RENEWED = (
@@ -198,10 +198,8 @@ def _keys(one: Any) -> tuple[Any, ...]:
 def _text(one: Any, kind: type) -> str | None:
     """Of a text or number of a class, of a time, of an array."""
     for base in kind.__mro__:
-        if base in _LEAVES or (base.__module__ == "datetime" and base is not kind.__mro__[0]):
+        if base in _LEAVES or base.__module__ == "datetime":
             return str(base.__repr__(one))  # type: ignore[call-arg]
-    if kind.__module__ == "datetime":
-        return str(kind.__repr__(one))  # type: ignore[call-arg]
     if kind.__module__ == "array" or kind is bytearray:
         return f"{zlib.crc32(one)}"
     return None

@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from types import CellType, FrameType, FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -73,14 +73,14 @@ def write(file: int, mark: str, names: Collection[str]) -> bool:
 
 
 def compare(
-    pairs: _Pairs, elsewhere: int, other: int, looked_at: int
+    pairs: _Pairs, asked: Mapping[str, Sequence[Any]], elsewhere: int, other: int
 ) -> tuple[dict[str, _Found], list[str]]:
     """What follows each variable, and what is against that.
 
     Args:
+        asked: of their folders, as `asked` says it.
         elsewhere: descriptor of the values of a load in which folders are others.
         other: of one in which they are the same.
-        looked_at: of the record.
     """
     in_c()  # the same modules are loaded in both processes
     holders: dict[str, tuple[Any, str]] = {}
@@ -88,13 +88,8 @@ def compare(
     differ, there = _differing(own, elsewhere)
     by_itself, _ = _differing(own, other)
     own_pairs = {id(one) for one in holders.values()}
-    found: dict[str, _Found] = {}
+    found: dict[str, _Found] = {n: (v, [], *asked[n]) for n, (v, _) in pairs.items()}
     left = []
-    for name, (value, _) in pairs.items():
-        try:
-            found[name] = (value, [], *_asked(value, looked_at))
-        except LookupError as error:
-            left.append(f"{name} decides {error}")
     for path in sorted(differ):
         text, before = there.get(path), own.get(path)
         names = [name for name, (_, folder) in pairs.items() if _has(text, folder)]
@@ -136,6 +131,23 @@ def _differing(own: Mapping[str, Any], file: int) -> tuple[set[str], dict[str, A
         if not _OF_ADDRESS.search(path) and not path.startswith(kept.RENEWED)
     }
     return kept.differing(own, others, memory) | alone, others
+
+
+def asked(
+    values: Mapping[str, str], looked_at: int
+) -> tuple[dict[str, tuple[list[str], bool]], list[str]]:
+    """What was looked for in folders, and which variables lead to more.
+
+    Args:
+        looked_at: descriptor of the record.
+    """
+    found, left = {}, []
+    for name, value in values.items():
+        try:
+            found[name] = _asked(value, looked_at)
+        except LookupError as error:
+            left.append(f"{name} decides {error}, which modules found or wrote")
+    return found, left
 
 
 def _asked(value: str, looked_at: int) -> tuple[list[str], bool]:

@@ -1,9 +1,7 @@
 """Paths in code that has run while modules were loaded: it may have compared a folder with them.
 
-In a process that is thrown away. A function is noticed when it runs first; where the interpreter
-does not say so (before CPython 3.12) all functions count. A path with a placeholder or a pattern
-(`/home/%s`, `/home/*`) counts up to there. Not seen: paths in data, in code in C, and those put
-together from parts.
+In a process that is thrown away. A path with a placeholder or a pattern (`/home/%s`, `/home/*`)
+counts up to there. Not seen: paths in data, in code in C, and those put together from parts.
 """
 
 from __future__ import annotations
@@ -27,24 +25,32 @@ def of(load: Callable[[], object]) -> list[str]:
     """Those of code that runs while a function does, and of modules that are there before."""
     before = tuple(sys.modules)
     texts: set[str] = set()
+    seen: Any = None
 
-    def started(code: CodeType, _offset: int) -> Any:
-        texts.update(_texts(code.co_consts, has_all=False))
-        return monitoring.DISABLE
+    def started(code: CodeType, _offset: int = 0) -> Any:
+        texts.update(_texts(code.co_consts))
+        return seen
 
-    monitoring: Any = getattr(sys, "monitoring", None)
-    tool = next((n for n in range(6) if monitoring.get_tool(n) is None), -1) if monitoring else -1
-    if tool >= 0:
-        monitoring.use_tool_id(tool, "pasture")
-        monitoring.register_callback(tool, monitoring.events.PY_START, started)
-        monitoring.set_events(tool, monitoring.events.PY_START)
-    load()
-    if tool >= 0:
-        monitoring.set_events(tool, 0)
-        monitoring.free_tool_id(tool)
-    for name in before if tool >= 0 else tuple(sys.modules):
+    if sys.version_info >= (3, 12):
+        tool = next(number for number in range(6) if sys.monitoring.get_tool(number) is None)
+        starts, seen = sys.monitoring.events.PY_START, sys.monitoring.DISABLE
+        sys.monitoring.use_tool_id(tool, "pasture")
+        sys.monitoring.register_callback(tool, starts, started)
+        sys.monitoring.set_events(tool, starts)
+        load()
+        sys.monitoring.set_events(tool, 0)
+        sys.monitoring.free_tool_id(tool)
+    else:
+        import threading
+
+        threading.setprofile(lambda frame, *_: started(frame.f_code))
+        sys.setprofile(lambda frame, *_: started(frame.f_code))
+        load()
+        sys.setprofile(None)
+        threading.setprofile(None)
+    for name in before:
         if name.partition(".")[0] not in _OWN:
-            texts.update(_texts([_code(name)], has_all=tool < 0))
+            texts.update(_texts([_code(name)]))
     found = {match[1] for text in texts if (match := _PLAIN.match(text))}
     return sorted(path for path in found if is_plain(path.rstrip("/")))
 
@@ -56,14 +62,14 @@ def _code(name: str) -> object:
     return None
 
 
-def _texts(constants: Iterable[object], has_all: bool) -> Iterator[str]:
-    """Texts among constants, and in code of modules and classes, or in all."""
+def _texts(constants: Iterable[object]) -> Iterator[str]:
+    """Texts among constants, and in code of modules and classes."""
     for one in constants:
         if isinstance(one, str):
             yield one
         elif isinstance(one, bytes):
             yield os.fsdecode(one)
         elif isinstance(one, (tuple, frozenset)):
-            yield from _texts(one, has_all)
-        elif isinstance(one, CodeType) and (has_all or not one.co_flags & _CO_OPTIMIZED):
-            yield from _texts(one.co_consts, has_all)
+            yield from _texts(one)
+        elif isinstance(one, CodeType) and not one.co_flags & _CO_OPTIMIZED:
+            yield from _texts(one.co_consts)
