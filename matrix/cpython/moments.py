@@ -167,8 +167,9 @@ class Moments:
 
 def _would_wait_for_itself() -> bool:
     """Whether os.fork() would wait for a lock that this thread may hold: it does in any process."""
-    pools = sys.modules.get("concurrent.futures.thread")
-    return pools is not None and pools._global_shutdown_lock.locked()
+    pools = sys.modules.get("concurrent.futures.thread")  # or a part of it, while it is imported
+    lock = getattr(pools, "_global_shutdown_lock", None)
+    return lock is not None and lock.locked()
 
 
 def _is_alone() -> bool:

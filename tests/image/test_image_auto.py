@@ -112,6 +112,69 @@ def test_the_first_start_has_an_image_made_and_the_next_one_uses_it(automatic: A
     assert automatic.runs.read_text() == "ran\n" * 5, "the program runs for its users alone"
 
 
+def started(automatic: Automatic, *words: str) -> Ended:
+    done = subprocess.run([STUB, *words], env=automatic.environ, capture_output=True, check=False)
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.once
+def test_commands_that_import_the_same_share_an_image(automatic: Automatic) -> None:
+    first = "import json,decimal as d, its_own\nfrom os.path import join\nimport json\nx = 1"
+    same = "# again\nimport json\nimport decimal, its_own as o\nfrom\tos.path import sep\nprint(2)"
+    another = "import json\nprint(3)"
+    assert b"one is made in the background" in started(automatic, "-c", first).err
+    image = automatic.wait()
+    assert image.name.startswith("c-")
+    again = started(automatic, "-c", same)
+    assert (again.out, b"started from the image" in again.err) == (b"own 2\n", True)
+    assert b"there is no image yet" in started(automatic, "-c", another).err
+    assert b"started from the image" not in started(automatic, "-c", "print(4)").err
+
+
+@pytest.mark.once
+def test_a_module_has_an_image_by_its_name(automatic: Automatic) -> None:
+    automatic.folder.joinpath("lib", "other_name.py").write_text(
+        "import json\nprint(json.__name__)"
+    )
+    started(automatic, "-m", "other_name")
+    assert automatic.wait().name.startswith("other_name-")
+    again = started(automatic, "-m", "other_name")
+    assert (again.out, b"started from the image" in again.err) == (b"json\n", True)
+
+
+WAITING = """\
+import glob, json, os, sys, time
+try:
+    os.waitpid(-1, 0)
+except ChildProcessError:
+    print(os.getpid(), "has no child")
+end = time.monotonic() + 60
+while not glob.glob(sys.argv[1]) and time.monotonic() < end:
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_the_first_process_of_a_container_sees_no_child_that_makes_its_image(
+    automatic: Automatic,
+) -> None:
+    program = automatic.program("waiting.py", WAITING)
+    words = [
+        "unshare",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        STUB,
+        program,
+        automatic.images / "*.img",
+    ]
+    done = subprocess.run(words, env=automatic.environ, capture_output=True, check=False)
+    assert done.stdout == b"1 has no child\n", done.stderr
+    assert b"one is made in the background" in done.stderr
+    assert [*automatic.images.glob("*.img")]
+
+
 @pytest.mark.once
 def test_an_image_that_does_not_fit_any_more_is_made_again(automatic: Automatic) -> None:
     program = automatic.program()

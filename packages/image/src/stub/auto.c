@@ -113,7 +113,7 @@ identity(const command_line *line)
         return realpath(line->text, text);
     }
     if (line->kind == 'c') {
-        imports_find(line, text, sizeof text);
+        imports_find(line->text, text, sizeof text);
         return *text ? text : NULL;
     }
     return line->kind == 'm' ? line->text : NULL;

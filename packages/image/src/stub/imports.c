@@ -1,15 +1,9 @@
 /* Lines that begin with `import` or `from`, wherever they are: good enough to know commands by. A
  * command that gets another one's image is right all the same. */
-#define _GNU_SOURCE
 #include "imports.h"
 
-#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define MAX_BYTES (256 * 1024)
 
 static bool
 is_name(char c)
@@ -78,9 +72,10 @@ after_word(const char *at, const char *word)
                                                                                        : NULL;
 }
 
-static void
-scan(const char *text, char *names, size_t size)
+void
+imports_find(const char *text, char *names, size_t size)
 {
+    names[0] = 0;
     for (const char *at = text; at != NULL && *at;) {
         at += strspn(at, " \t\r\n;");
         const char *rest;
@@ -92,38 +87,5 @@ scan(const char *text, char *names, size_t size)
             add(names, size, rest, name_length(rest));
         }
         at = strpbrk(at, "\n;");
-    }
-}
-
-static void
-scan_file(const char *path, char *names, size_t size)
-{
-    static char text[MAX_BYTES + 1];
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat status;
-    if (file < 0) {
-        return;
-    }
-    /* Reading takes nothing away from a plain file alone. */
-    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode)) {
-        ssize_t length = read(file, text, MAX_BYTES);
-        text[length < 0 ? 0 : length] = 0;
-        scan(text, names, size);
-    }
-    close(file);
-}
-
-void
-imports_find(const command_line *line, char *names, size_t size)
-{
-    names[0] = 0;
-    if (line->kind == 'c') {
-        scan(line->text, names, size);
-    }
-    else if (line->kind == 'm') {
-        add(names, size, line->text, name_length(line->text));
-    }
-    else if (line->kind == 'f') {
-        scan_file(line->text, names, size);
     }
 }
