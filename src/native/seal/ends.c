@@ -1,10 +1,11 @@
-/* Three looks at the heap, none of which changes it.
+/* Meets each object once, and asks it for its end: those in lists when the order is taken, the others
+ * when something refers to them. Plain values, which have none, are handed on.
  *
- * The first meets each object: those in lists in their turn, the others when something refers to
- * them, once. The second, over what was met, asks each for its end. The third asks for owners, over
- * and over, forwards and backwards by address, until a look finds none: a chain of owners is found in one
- * look if their addresses go up or down. In a graph whose parts refer to each other all of it owns
- * what one part holds. If that is too much, only owners within OWNER_LEVELS stay mortal.
+ * What refers to an object with an end is asked whether it owns it, in the same look. Owners of owners may
+ * have had their turn by then: where there are owners, those that refer to what may be one wait (order.h)
+ * and are asked again, backwards and forwards by address, until a look finds none. A chain of owners is
+ * found in one look if their addresses go up or down. In a graph whose parts refer to each other all of it owns what one part holds. If that is too much,
+ * only owners within OWNER_LEVELS stay mortal.
  *
  * Bits: marked    its end matters
  *       noted     met: in no list and in `unlisted`, or a dictionary of a module, or it counts buffers
@@ -31,8 +32,7 @@
 /* So much of an object without tp_traverse is searched for pointers. */
 #define SEARCHED_MAX_BYTES 2048
 
-/* Each takes about a third of the time of the walk that makes the heap immortal. The first finds
-   nearly all. */
+/* Each takes about as long as to meet all. The first finds nearly all. */
 #define OWNER_LOOKS_MAX 6
 
 /* Owners are too many if they exceed all of these: this number, this share of the mortal objects,
@@ -50,13 +50,17 @@
 static struct {
     mark_bits bits;
     scratch_stack unlisted; /* mortal objects in no list that may refer to others, or end */
+    size_t reached;         /* of them: from objects, not from running calls alone */
     type_end last;          /* that was looked up */
     PyObject *weakref_dict, *weakset_dict; /* borrowed; NULL if not imported */
     size_t met, found;                     /* mortal objects, and those of them that are kept */
     scratch_stack owners;                  /* that are kept */
     bool has_too_many;                     /* owners: not all are kept */
     bool has_buffers;                      /* an object that counts them was met */
-    fetch_queue referents;                 /* that will be met */
+    fetch_queue referents, referrers;      /* that will be met, and what refers to each */
+    PyObject *referrer;                    /* whose turn it is; NULL: what is met has no owner */
+    visitproc value;                       /* takes plain values that are mortal; or NULL */
+    void *value_arg;
 } ends;
 
 /* A field of a type without tp_traverse: the base of numpy's arrays. Holds a reference to the type. */
@@ -195,109 +199,6 @@ keep(PyObject *op)
     return mark_bits_mark(&ends.bits, op);
 }
 
-/* The first look: what is referred to. A holder of a buffer may be younger than what it holds. */
-static int
-meet(PyObject *op, void *Py_UNUSED(arg))
-{
-    PyTypeObject *type = Py_TYPE(op);
-    if (is_plain_value(type)) {
-        return 0;
-    }
-    bool counts = cpy_type_counts_buffers(type), immortal = cpy_is_immortal(op);
-    if (immortal && !counts) {
-        return 0;
-    }
-    if (cpy_may_be_filled(op)) {
-        int err = note_as_held(op);
-        if (err) {
-            return err;
-        }
-    }
-    bool has_turn = immortal || cpy_gc_listed(op);
-    if ((has_turn && !counts) || mark_bits_is_noted(&ends.bits, op)) {
-        return 0;
-    }
-    ends.has_buffers = ends.has_buffers || counts;
-    int err = note(op);
-    if (err || has_turn) {
-        return err;
-    }
-    ends.met++;
-    return scratch_stack_push(&ends.unlisted, op);
-}
-
-/* The same, once its memory has arrived. */
-static int
-meet_soon(PyObject *op, void *Py_UNUSED(arg))
-{
-    __builtin_prefetch(op);
-    PyObject *arrived = fetch_exchange(&ends.referents, op);
-    return arrived != NULL ? meet(arrived, NULL) : 0;
-}
-
-static int
-meet_those_on_the_way(void)
-{
-    int err = 0;
-    for (unsigned int i = 0; i < FETCH_LENGTH && !err; i++) {
-        PyObject *arrived = fetch_exchange(&ends.referents, NULL);
-        err = arrived != NULL ? meet(arrived, NULL) : 0;
-    }
-    return err;
-}
-
-/* The first look at what is in no list. */
-static int
-meet_unlisted_referents(PyObject *op)
-{
-    if (owner.type != NULL && PyType_IsSubtype(Py_TYPE(op), owner.type)) {
-        PyObject *owned;
-        memcpy(&owned, (char *)op + owner.offset, sizeof owned);
-        int err = owned != NULL ? meet(owned, NULL) : 0;
-        if (err) {
-            return err;
-        }
-    }
-    return referents_visit(op, meet_soon, NULL);
-}
-
-static int
-meet_referents(PyObject *op, void *arg)
-{
-    ends.met += !cpy_is_immortal(op);
-    int err = PyModule_Check(op) ? note(PyModule_GetDict(op)) : 0;
-    if (!err && PyType_Check(op)) {
-        PyObject *dict = cpy_type_dict((PyTypeObject *)op);
-        err = dict != NULL ? note(dict) : 0;
-        Py_XDECREF(dict);
-    }
-    return err ? err : referents_visit(op, meet_soon, arg);
-}
-
-static int
-meet_of_type(PyTypeObject *type, void *arg)
-{
-    return referents_visit((PyObject *)type, meet_soon, arg);
-}
-
-/* `unlisted` grows on the way. */
-static int
-meet_all(PyObject *types)
-{
-    cpy_roots_visit(NULL, meet, NULL); /* a bit that could not be set: left mortal */
-    int err = types_each(types, meet_of_type, NULL);
-    err = err ? err : order_visit(meet_referents, NULL);
-    err = err ? err : meet_those_on_the_way();
-    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
-        err = meet_unlisted_referents(ends.unlisted.items[i]);
-        if (!err && i + 1 == ends.unlisted.count) {
-            err = meet_those_on_the_way();
-        }
-    }
-    return err;
-}
-
-/* The second look. */
 static int
 keep_if_it_has_end(PyObject *op, void *Py_UNUSED(arg))
 {
@@ -308,6 +209,156 @@ static int
 is_kept(PyObject *op, void *Py_UNUSED(arg))
 {
     return mark_bits_is_marked(&ends.bits, op);
+}
+
+static bool can_end(PyObject *op);
+static bool may_hold_buffer(PyObject *op);
+static int keep_if_owner(PyObject *op, void *arg);
+
+/* What is in no list. A holder of a buffer may be younger than what it holds. */
+static int
+meet_unlisted(PyObject *op, bool has_turn, bool counts)
+{
+    if (mark_bits_is_noted(&ends.bits, op)) {
+        return 0;
+    }
+    ends.has_buffers = ends.has_buffers || counts;
+    int err = note(op);
+    if (err || has_turn) {
+        return err;
+    }
+    ends.met++;
+    err = scratch_stack_push(&ends.unlisted, op);
+    return err ? err : keep_if_it_has_end(op, NULL);
+}
+
+static int
+meet(PyObject *op, PyObject *referrer)
+{
+    PyTypeObject *type = Py_TYPE(op);
+    bool immortal = cpy_is_immortal(op);
+    if (is_plain_value(type)) {
+        return immortal || ends.value == NULL ? 0 : ends.value(op, ends.value_arg);
+    }
+    bool counts = cpy_type_counts_buffers(type);
+    if (immortal && !counts) {
+        return 0;
+    }
+    int err = cpy_may_be_filled(op) ? note_as_held(op) : 0;
+    bool has_turn = immortal || cpy_gc_listed(op);
+    if (!err && (!has_turn || counts)) {
+        err = meet_unlisted(op, has_turn, counts);
+    }
+    if (err || referrer == NULL) {
+        return err;
+    }
+    if (is_kept(op, NULL)) {
+        return keep_if_owner(referrer, NULL);
+    }
+    if (can_end(op)) {
+        order_let_wait(referrer, true);
+    }
+    return 0;
+}
+
+/* Once its memory has arrived. */
+static int
+meet_soon(PyObject *op, void *Py_UNUSED(arg))
+{
+    __builtin_prefetch(op, 1);
+    PyObject *arrived = fetch_exchange(&ends.referents, op);
+    PyObject *referrer = fetch_exchange(&ends.referrers, ends.referrer);
+    return arrived != NULL ? meet(arrived, referrer) : 0;
+}
+
+static int
+meet_root(PyObject *op, void *Py_UNUSED(arg))
+{
+    return meet(op, NULL);
+}
+
+static int
+meet_those_on_the_way(void)
+{
+    int err = 0;
+    for (unsigned int i = 0; i < FETCH_LENGTH && !err; i++) {
+        PyObject *arrived = fetch_exchange(&ends.referents, NULL);
+        PyObject *referrer = fetch_exchange(&ends.referrers, NULL);
+        err = arrived != NULL ? meet(arrived, referrer) : 0;
+    }
+    return err;
+}
+
+static int
+meet_unlisted_referents(PyObject *op)
+{
+    ends.referrer = op;
+    if (owner.type != NULL && PyType_IsSubtype(Py_TYPE(op), owner.type)) {
+        PyObject *owned;
+        memcpy(&owned, (char *)op + owner.offset, sizeof owned);
+        int err = owned != NULL ? meet(owned, op) : 0;
+        if (err) {
+            return err;
+        }
+    }
+    return referents_visit(op, meet_soon, NULL);
+}
+
+static int
+meet_referents(PyObject *op, void *arg)
+{
+    int err = 0;
+    if (PyModule_Check(op)) {
+        cpy_module_assign_version(op);
+        err = note(PyModule_GetDict(op));
+    }
+    else if (PyType_Check(op)) {
+        PyObject *dict = cpy_type_dict((PyTypeObject *)op);
+        err = dict != NULL ? note(dict) : 0;
+        Py_XDECREF(dict);
+    }
+    ends.met += !cpy_is_immortal(op);
+    ends.referrer = op;
+    if (may_hold_buffer(op)) {
+        order_let_wait(op, true);
+    }
+    return err ? err : referents_visit(op, meet_soon, arg);
+}
+
+/* Static types are not listed: their dictionaries and tuples are reached from here. */
+static int
+meet_of_type(PyTypeObject *type, void *arg)
+{
+    return referents_visit((PyObject *)type, meet_soon, arg);
+}
+
+/* From `first` on. `unlisted` grows on the way. */
+static int
+meet_of_unlisted(size_t first)
+{
+    int err = meet_those_on_the_way();
+    for (size_t i = first; !err && i < ends.unlisted.count; i++) {
+        err = meet_unlisted_referents(ends.unlisted.items[i]);
+        if (!err && i + 1 == ends.unlisted.count) {
+            err = meet_those_on_the_way();
+        }
+    }
+    return err;
+}
+
+/* What running calls alone refer to comes last, and is not to be sealed: it goes with them. */
+static int
+meet_all(PyObject *types)
+{
+    ends.referrer = NULL;
+    int err = types_each(types, meet_of_type, NULL);
+    err = err ? err : cpy_running_code_visit(meet_soon, NULL);
+    err = err ? err : order_visit(meet_referents, NULL);
+    err = err ? err : meet_of_unlisted(0);
+    ends.reached = ends.unlisted.count;
+    ends.value = NULL;
+    cpy_roots_visit(NULL, meet_root, NULL); /* a bit that could not be set: left mortal */
+    return err ? err : meet_of_unlisted(ends.reached);
 }
 
 /* What many refer to is a part of the program that stays, where there are too many owners. */
@@ -377,12 +428,17 @@ is_counting_buffers(const mark_bits *bits, const void *word)
 }
 
 static bool
-holds_buffer(PyObject *op)
+may_hold_buffer(PyObject *op)
 {
     PyTypeObject *type = Py_TYPE(op);
-    return ends.has_buffers && type->tp_basicsize >= BUFFER_HOLDER_MIN_BYTES
-           && !type_ends_is_plain_container(type) && end_of_type(type)->in_c
-           && body_holds(op, is_counting_buffers);
+    return type->tp_basicsize >= BUFFER_HOLDER_MIN_BYTES && !type_ends_is_plain_container(type)
+           && end_of_type(type)->in_c;
+}
+
+static bool
+holds_buffer(PyObject *op)
+{
+    return ends.has_buffers && may_hold_buffer(op) && body_holds(op, is_counting_buffers);
 }
 
 /* Whether an object owns one for which `is` holds, or a buffer. */
@@ -418,6 +474,23 @@ keep_if_owner(PyObject *op, void *Py_UNUSED(arg))
     return err ? err : keep(op);
 }
 
+/* What is listed and does not wait stays as it is. Looks at no object. */
+static int
+may_be_kept_later(PyObject *op, void *Py_UNUSED(arg))
+{
+    return order_waits(op) || mark_bits_is_noted(&ends.bits, op);
+}
+
+static int
+keep_waiting_if_owner(PyObject *op, void *arg)
+{
+    int err = keep_if_owner(op, arg);
+    if (is_kept(op, NULL) || referents_visit(op, may_be_kept_later, NULL) == 0) {
+        order_let_wait(op, false);
+    }
+    return err;
+}
+
 static int
 keep_owners_forwards(void)
 {
@@ -425,13 +498,13 @@ keep_owners_forwards(void)
     for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
         err = keep_if_owner(ends.unlisted.items[i], NULL);
     }
-    return err ? err : order_visit_mortal(keep_if_owner, NULL);
+    return err ? err : order_visit_waiting(keep_waiting_if_owner, NULL);
 }
 
 static int
 keep_owners_backwards(void)
 {
-    int err = order_visit_mortal_backwards(keep_if_owner, NULL);
+    int err = order_visit_waiting_backwards(keep_waiting_if_owner, NULL);
     for (size_t i = ends.unlisted.count; !err && i > 0; i--) {
         err = keep_if_owner(ends.unlisted.items[i - 1], NULL);
     }
@@ -445,15 +518,28 @@ are_too_many(size_t owners, size_t with_ends)
            && owners > OWNERS_FOR_EACH * with_ends;
 }
 
+/* What refers to its own by no traversal has not been asked yet. */
+static int
+keep_owners_out_of_sight(void)
+{
+    int err = 0;
+    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
+        PyObject *op = ends.unlisted.items[i];
+        err = Py_TYPE(op)->tp_traverse == NULL ? keep_if_owner(op, NULL) : 0;
+    }
+    return err;
+}
+
 /* Until a look has found none, or there were enough. */
 static int
 keep_all_owners(size_t with_ends)
 {
-    int err = 0;
-    size_t before = ends.found + 1;
-    for (int looks = 0; !err && ends.found != before && looks < OWNER_LOOKS_MAX; looks++) {
-        before = ends.found;
+    int err = keep_owners_out_of_sight();
+    bool may_be_more = ends.owners.count || ends.has_buffers;
+    for (int looks = 0; !err && may_be_more && looks < OWNER_LOOKS_MAX; looks++) {
+        size_t before = ends.found;
         err = looks % 2 ? keep_owners_forwards() : keep_owners_backwards();
+        may_be_more = ends.found != before;
         if (are_too_many(ends.owners.count, with_ends)) {
             ends.has_too_many = true;
             break;
@@ -514,7 +600,7 @@ keep_near_owners(size_t with_ends)
 static int
 keep_owners(void)
 {
-    size_t with_ends = ends.found;
+    size_t with_ends = ends.found - ends.owners.count;
     int err = keep_all_owners(with_ends);
     if (!err && ends.has_too_many) {
         forget_owners(0);
@@ -549,16 +635,9 @@ keep_watchers(PyObject *op, void *Py_UNUSED(arg))
 static int
 keep_all(void)
 {
-    int err = 0;
-    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
-        err = keep_if_it_has_end(ends.unlisted.items[i], NULL);
-    }
-    err = err ? err : order_visit_mortal(keep_if_it_has_end, NULL);
-    if (!err && (ends.found || ends.has_buffers)) {
-        err = keep_owners();
-    }
+    int err = ends.found || ends.has_buffers ? keep_owners() : 0;
     cpy_roots_visit(NULL, keep_if_it_goes, NULL);
-    return err || !ends.found ? err : order_visit_mortal(keep_watchers, NULL);
+    return err || !ends.found ? err : order_visit_marked(&ends.bits, keep_watchers, NULL);
 }
 
 bool
@@ -591,17 +670,20 @@ ends_prepare(void)
 }
 
 int
-ends_find(PyObject *types)
+ends_find(PyObject *types, visitproc value, void *value_arg)
 {
     ends.met = ends.found = 0;
     ends.has_buffers = ends.has_too_many = false;
     ends.last = (type_end){0};
-    ends.referents = (fetch_queue){0};
+    ends.referents = ends.referrers = (fetch_queue){0};
+    ends.value = value;
+    ends.value_arg = value_arg;
     int err = mark_bits_init(&ends.bits);
     if (err) {
         return err;
     }
-    err = meet_all(types);
+    err = order_take(keep_if_it_has_end);
+    err = err ? err : meet_all(types);
     err = err ? err : keep_all();
     if (err) {
         ends_release();
@@ -644,7 +726,7 @@ bool
 ends_shows(PyObject *op)
 {
     ends.last = (type_end){0}; /* that type may be gone, and its address another's */
-    return !cpy_is_immortal(op) && has_end(op);
+    return !is_plain_value(Py_TYPE(op)) && !cpy_is_immortal(op) && has_end(op);
 }
 
 bool
@@ -661,9 +743,8 @@ int
 ends_visit_unlisted(visitproc visit, void *arg)
 {
     int err = 0;
-    for (size_t i = 0; !err && i < ends.unlisted.count; i++) {
-        PyObject *op = ends.unlisted.items[i];
-        err = is_kept(op, NULL) ? visit(op, arg) : 0;
+    for (size_t i = 0; !err && i < ends.reached; i++) {
+        err = visit(ends.unlisted.items[i], arg);
     }
     return err;
 }

@@ -41,10 +41,10 @@ int ends_prepare(void);
    `owned`. Returns whether a field with that reference was found in `sample`. For one type alone. */
 bool ends_register_owner(PyTypeObject *type, PyObject *sample, PyObject *owned);
 
-/* Find them all, before the heap is changed. `types`: all types, a list. Allocates no object, runs no
-   Python code. Returns 0, or errno with nothing to release. What was found holds until
-   ends_release(). */
-int ends_find(PyObject *types);
+/* Take the order (order.h), meet what is in it and all that it leads to, and find them. `types`: all types,
+   a list. `value` is called with each str, bytes and number that is mortal. Allocates no object, runs no
+   Python code. Returns 0 or errno. What was found holds until ends_release(). */
+int ends_find(PyObject *types, visitproc value, void *value_arg);
 void ends_release(void);
 
 /* Forget the types of an interpreter that has ended. */
@@ -64,7 +64,8 @@ bool ends_shows(PyObject *op);
    functions that fill them refuse another count. After ends_release() only the first is known. */
 bool ends_is_being_filled(PyObject *op);
 
-/* Call `visit` with each object that was found and is in no list. */
+/* Call `visit` with each mortal object, but for those plain values, that is in no list and that an object
+   refers to. */
 int ends_visit_unlisted(visitproc visit, void *arg);
 
 #endif

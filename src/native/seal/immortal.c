@@ -18,7 +18,6 @@
 #if CPY_HAS_IMMORTALITY
 
 #include "../check/verify.h"
-#include "../gc/fetch.h"
 #include "../gc/refcounts.h"
 #include "../process/scratch.h"
 #include "containers.h"
@@ -41,8 +40,7 @@ static bool has_walked; /* and its mortal objects were not unfrozen since */
 
 typedef struct {
     immortal_counts *counts;
-    fetch_queue referents; /* still to be visited */
-    scratch_stack pending; /* immortal, not listed, referents still to be visited */
+    scratch_stack pending; /* reached from a container's item, referents still to be visited */
     scratch_stack codes;   /* code objects whose instructions are to be settled */
     Py_ssize_t keys_count; /* of an immortal key table; 0: there is none */
     containers_lookup lookup;
@@ -92,119 +90,68 @@ make_shared_keys_immortal(immortal_walk *walk, PyTypeObject *type)
     }
 }
 
-/* Precondition: `op` is mortal. */
+/* Precondition: `op` is mortal, and a str, bytes or number. */
 static int
-make_immortal(immortal_walk *walk, PyObject *op)
+seal_value(PyObject *op, void *arg)
 {
+    immortal_walk *walk = arg;
     precompute_hash(walk, op);
     if (cpy_must_stay_mortal(op)) {
         return 0;
     }
     int err = refcounts_watch(op);
-    if (err) {
-        return err;
-    }
-    if (containers_is_known(&walk->lookup, Py_TYPE(op))
-        && (err = scratch_stack_push(&containers, op)) != 0) {
-        return err;
-    }
-    cpy_make_immortal(op);
-    walk->counts->objects++;
-    return PyCode_Check(op) ? scratch_stack_push(&walk->codes, op) : 0;
-}
-
-/* Listed objects have their own turn, and so have those that stay mortal. */
-static int
-visit_arrived(PyObject *op, void *arg)
-{
-    if (cpy_is_immortal(op) || cpy_gc_listed(op) || ends_matters(op)
-        || (cpy_may_be_filled(op) && ends_is_being_filled(op))) {
-        return 0;
-    }
-    immortal_walk *walk = arg;
-    int err = make_immortal(walk, op);
-    if (!err && referents_may_exist(op)) {
-        err = scratch_stack_push(&walk->pending, op);
+    if (!err) {
+        cpy_make_immortal(op);
+        walk->counts->objects++;
     }
     return err;
 }
 
+/* Precondition: `op` is mortal. */
 static int
-visit_referent(PyObject *op, void *arg)
+seal(immortal_walk *walk, PyObject *op)
 {
-    __builtin_prefetch(op, 1);
-    __builtin_prefetch(op + 3, 1);
-    PyObject *arrived = fetch_exchange(&((immortal_walk *)arg)->referents, op);
-    return arrived != NULL ? visit_arrived(arrived, arg) : 0;
-}
-
-/* Follow what was made immortal, until nothing is left but what is on its way. */
-static int
-visit_pending(immortal_walk *walk)
-{
-    int err = 0;
-    while (walk->pending.count && !err) {
-        err = referents_visit(scratch_stack_pop(&walk->pending), visit_referent, walk);
+    bool is_container = containers_is_known(&walk->lookup, Py_TYPE(op));
+    int err = is_container ? scratch_stack_push(&containers, op) : 0;
+    if (!err && (err = seal_value(op, walk)) != 0 && is_container) {
+        (void)scratch_stack_pop(&containers);
     }
-    return err;
-}
-
-/* Until nothing new comes. */
-static int
-visit_rest(immortal_walk *walk)
-{
-    int err = visit_pending(walk);
-    for (unsigned int idle = 0; idle < FETCH_LENGTH && !err; idle++) {
-        PyObject *arrived = fetch_exchange(&walk->referents, NULL);
-        if (arrived != NULL) {
-            err = visit_arrived(arrived, walk);
-            err = err ? err : visit_pending(walk);
-            idle = 0;
-        }
-    }
-    return err;
+    return !err && PyCode_Check(op) ? scratch_stack_push(&walk->codes, op) : err;
 }
 
 static int
-visit_listed(PyObject *op, void *arg)
+seal_met(PyObject *op, void *arg)
 {
     immortal_walk *walk = arg;
-    int err = 0;
     if (leaves_mortal(op)) {
         walk->counts->left_mortal++;
+        return 0;
     }
-    else if (!cpy_is_immortal(op)) {
-        err = make_immortal(walk, op);
-    }
-    if (PyType_Check(op)) {
-        make_shared_keys_immortal(walk, (PyTypeObject *)op);
-    }
-    else if (PyModule_Check(op)) {
-        cpy_module_assign_version(op);
-    }
-    if (!err) {
-        err = referents_visit(op, visit_referent, walk);
-    }
-    return err ? err : visit_pending(walk);
+    return cpy_is_immortal(op) ? 0 : seal(walk, op);
 }
 
+/* What is listed was sealed in its turn, or stays mortal. */
 static int
-visit_mortal_unlisted(PyObject *op, void *arg)
+seal_item(PyObject *op, void *arg)
 {
-    ((immortal_walk *)arg)->counts->left_mortal++;
-    int err = referents_visit(op, visit_referent, arg);
-    return err ? err : visit_pending(arg);
+    immortal_walk *walk = arg;
+    if (cpy_is_immortal(op) || cpy_gc_listed(op) || ends_is_being_filled(op)) {
+        return 0;
+    }
+    int err = seal(walk, op);
+    return !err && referents_may_exist(op) ? scratch_stack_push(&walk->pending, op) : err;
 }
 
 /* The item is followed while it is held: it may exist for this visit alone. */
 static int
 visit_item(PyObject *item, void *arg)
 {
-    if (ends_shows(item)) {
-        return 0;
+    immortal_walk *walk = arg;
+    int err = ends_shows(item) ? 0 : seal_item(item, walk);
+    while (!err && walk->pending.count) {
+        err = referents_visit(scratch_stack_pop(&walk->pending), seal_item, walk);
     }
-    int err = visit_referent(item, arg);
-    return err ? err : visit_rest(arg);
+    return err;
 }
 
 /* Items may be containers, which come to the end of the stack. */
@@ -222,12 +169,11 @@ visit_containers(immortal_walk *walk)
     return err;
 }
 
-/* Static types are not listed: their dictionaries and tuples are reached from here. */
 static int
-visit_type_referents(PyTypeObject *type, void *arg)
+settle_type(PyTypeObject *type, void *walk)
 {
-    int err = referents_visit((PyObject *)type, visit_referent, arg);
-    return err ? err : visit_pending(arg);
+    make_shared_keys_immortal(walk, type);
+    return 0;
 }
 
 /* Returns 0, or ENOMEM if the instructions of some code could not be settled. */
@@ -271,30 +217,14 @@ immortal_make_heap(immortal_counts *counts)
         return -1;
     }
     PyObject_GC_UnTrack(types); /* scaffolding, which goes before the walk ends */
-    int err = order_take();
-    if (!err && (err = ends_find(types)) != 0) {
-        order_release();
+    int err = ends_find(types, seal_value, &walk);
+    if (!err) {
+        counts->owners_left_out = ends_owners_are_left_out();
+        (void)types_each(types, settle_type, &walk);
+        err = order_visit_mortal(seal_met, &walk);
+        err = err ? err : ends_visit_unlisted(seal_met, &walk);
     }
-    if (err) {
-        Py_DECREF(types);
-        PyErr_NoMemory();
-        return -1;
-    }
-    counts->owners_left_out = ends_owners_are_left_out();
-    err = types_each(types, visit_type_referents, &walk);
     Py_DECREF(types);
-    if (!err) {
-        err = order_visit(visit_listed, &walk);
-    }
-    if (!err) {
-        err = ends_visit_unlisted(visit_mortal_unlisted, &walk);
-    }
-    if (!err) {
-        err = cpy_running_code_visit(visit_referent, &walk);
-    }
-    if (!err) {
-        err = visit_rest(&walk);
-    }
     order_release(); /* Python code may free objects */
     if (!err) {
         verify_heap_is_immortal(leaves_mortal); /* Python code may make mortal objects */

@@ -1,5 +1,5 @@
 /* A bit for each object, set in one pass over the lists: marked, and noted where it is mortal. What was
- * sealed before is looked at as little as may be.
+ * sealed before is looked at as little as may be. `waiting` is the caller's.
  *
  * The bits say early which objects come next, so that their memory is asked for ahead: first the object,
  * then, from there, the storage of a list or a dictionary.
@@ -9,7 +9,6 @@
 #if !defined(CPY_UNSUPPORTED) && CPY_HAS_IMMORTALITY
 
 #include "../gc/fetch.h"
-#include "../gc/mark_bits.h"
 #include "../process/scratch.h"
 
 #include <errno.h>
@@ -28,10 +27,11 @@ typedef struct {
 } order_pass;
 
 static int
-add(PyObject *op, void *Py_UNUSED(arg))
+add(PyObject *op, void *look)
 {
-    if (!mark_bits_is_aligned(op)) {
-        return scratch_stack_push(&order.unaligned, op);
+    int err = (*(visitproc *)look)(op, NULL);
+    if (err || !mark_bits_is_aligned(op)) {
+        return err ? err : scratch_stack_push(&order.unaligned, op);
     }
     mark_bits_leaf *leaf = mark_bits_leaf_for(&order.bits, op);
     if (leaf == NULL) {
@@ -46,7 +46,7 @@ add(PyObject *op, void *Py_UNUSED(arg))
 }
 
 int
-order_take(void)
+order_take(visitproc look)
 {
     int err = mark_bits_init(&order.bits);
     if (err) {
@@ -55,13 +55,10 @@ order_take(void)
     struct _gc_runtime_state *gc = cpy_gc_state();
     for (int i = -1; i < CPY_GENERATIONS && !err; i++) {
         PyGC_Head *list = cpy_gc_list(gc, i);
-        err = cpy_gc_list_visit_from_both_ends(list, add, add, NULL);
+        err = cpy_gc_list_visit_from_both_ends(list, add, add, &look);
     }
     for (mark_bits_leaf *leaf = order.bits.first; !err && leaf != NULL; leaf = leaf->next) {
         err = scratch_stack_push(&order.leaves, leaf);
-    }
-    if (err) {
-        order_release();
     }
     return err;
 }
@@ -107,11 +104,20 @@ finish(order_pass *pass)
     return result;
 }
 
+typedef enum { ALL, MORTAL, WAITING } extent;
+
+static uint64_t
+word_of(const mark_bits_leaf *leaf, extent extent, size_t index)
+{
+    uint64_t among = extent == WAITING ? leaf->waiting[index] : ~(uint64_t)0;
+    return extent == ALL ? leaf->marked[index] : leaf->noted[index] & among;
+}
+
 static int
-visit_word(order_pass *pass, const mark_bits_leaf *leaf, const uint64_t *bits, size_t index)
+visit_word(order_pass *pass, const mark_bits_leaf *leaf, uint64_t word, size_t index)
 {
     int result = 0;
-    for (uint64_t left = bits[index]; left && !result; left &= left - 1) {
+    for (uint64_t left = word; left && !result; left &= left - 1) {
         unsigned int bit = (unsigned int)__builtin_ctzll(left);
         result = pass_on(pass, mark_bits_object_at(leaf, index, bit));
     }
@@ -130,11 +136,10 @@ skip_untouched_backwards(const mark_bits_leaf *leaf, size_t end)
 }
 
 static int
-visit_word_backwards(order_pass *pass, const mark_bits_leaf *leaf, const uint64_t *bits,
-                     size_t index)
+visit_word_backwards(order_pass *pass, const mark_bits_leaf *leaf, size_t index)
 {
     int result = 0;
-    for (uint64_t left = bits[index]; left && !result;) {
+    for (uint64_t left = word_of(leaf, WAITING, index); left && !result;) {
         unsigned int bit = 63u - (unsigned int)__builtin_clzll(left);
         left &= ~((uint64_t)1 << bit);
         result = pass_on(pass, mark_bits_object_at(leaf, index, bit));
@@ -153,16 +158,16 @@ visit_unaligned(visitproc visit, void *arg)
 }
 
 static int
-visit_among(bool mortal, visitproc visit, void *arg)
+visit_among(extent extent, visitproc visit, void *arg)
 {
     order_pass pass = {.visit = visit, .arg = arg};
     int result = visit_unaligned(visit, arg);
     for (size_t i = 0; i < order.leaves.count && !result; i++) {
         const mark_bits_leaf *leaf = order.leaves.items[i];
-        const uint64_t *bits = mortal ? leaf->noted : leaf->marked;
         size_t at = 0;
         while (!result && (at = mark_bits_skip_untouched(leaf, at)) < MARK_BITS_LEAF_WORDS) {
-            result = visit_word(&pass, leaf, bits, at++);
+            result = visit_word(&pass, leaf, word_of(leaf, extent, at), at);
+            at++;
         }
     }
     return result ? result : finish(&pass);
@@ -171,17 +176,58 @@ visit_among(bool mortal, visitproc visit, void *arg)
 int
 order_visit(visitproc visit, void *arg)
 {
-    return visit_among(false, visit, arg);
+    return visit_among(ALL, visit, arg);
 }
 
 int
 order_visit_mortal(visitproc visit, void *arg)
 {
-    return visit_among(true, visit, arg);
+    return visit_among(MORTAL, visit, arg);
 }
 
 int
-order_visit_mortal_backwards(visitproc visit, void *arg)
+order_visit_waiting(visitproc visit, void *arg)
+{
+    return visit_among(WAITING, visit, arg);
+}
+
+void
+order_let_wait(PyObject *op, bool wait)
+{
+    mark_bits_leaf *leaf = mark_bits_find_leaf(&order.bits, op);
+    if (leaf != NULL) {
+        uint64_t *word = &leaf->waiting[mark_bits_word_index(op)], bit = mark_bits_mask(op);
+        *word = wait ? *word | bit : *word & ~bit;
+    }
+}
+
+bool
+order_waits(const void *op)
+{
+    const mark_bits_leaf *leaf = mark_bits_find_leaf(&order.bits, op);
+    return !mark_bits_is_aligned(op)
+           || (leaf != NULL && (leaf->waiting[mark_bits_word_index(op)] & mark_bits_mask(op)));
+}
+
+int
+order_visit_marked(const mark_bits *set, visitproc visit, void *arg)
+{
+    order_pass pass = {.visit = visit, .arg = arg};
+    int result = visit_unaligned(visit, arg);
+    for (size_t i = 0; i < order.leaves.count && !result; i++) {
+        const mark_bits_leaf *leaf = order.leaves.items[i];
+        const mark_bits_leaf *other = mark_bits_find_leaf(set, (void *)leaf->base);
+        size_t at = other == NULL ? MARK_BITS_LEAF_WORDS : 0;
+        while (!result && (at = mark_bits_skip_untouched(leaf, at)) < MARK_BITS_LEAF_WORDS) {
+            result = visit_word(&pass, leaf, leaf->noted[at] & other->marked[at], at);
+            at++;
+        }
+    }
+    return result ? result : finish(&pass);
+}
+
+int
+order_visit_waiting_backwards(visitproc visit, void *arg)
 {
     order_pass pass = {.visit = visit, .arg = arg};
     int result = 0;
@@ -189,7 +235,7 @@ order_visit_mortal_backwards(visitproc visit, void *arg)
         const mark_bits_leaf *leaf = order.leaves.items[i - 1];
         size_t at = MARK_BITS_LEAF_WORDS;
         while (!result && (at = skip_untouched_backwards(leaf, at)) > 0) {
-            result = visit_word_backwards(&pass, leaf, leaf->noted, --at);
+            result = visit_word_backwards(&pass, leaf, --at);
         }
     }
     result = result ? result : finish(&pass);

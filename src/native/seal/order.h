@@ -8,21 +8,29 @@
 #define PASTURE_ORDER_H
 
 #include "../cpython/cpython.h"
+#include "../gc/mark_bits.h"
 
 #if !defined(CPY_UNSUPPORTED) && CPY_HAS_IMMORTALITY
 
 /* Until order_release() no listed object may be freed. One that is listed later is not visited.
-   Returns 0 or errno; on failure there is nothing to release. */
-int order_take(void);
+   `look` is called with each on the way, in any order. Returns 0 or errno; to be released in any case. */
+int order_take(visitproc look);
 void order_release(void);
 
 /* Call `visit` with each of the objects. Stops at its first result that is not 0 and returns that. */
 int order_visit(visitproc visit, void *arg);
 
-/* The same with those that were mortal when the order was taken; also from the highest address to the
-   lowest. */
+/* The same with those that were mortal when the order was taken. */
 int order_visit_mortal(visitproc visit, void *arg);
-int order_visit_mortal_backwards(visitproc visit, void *arg);
+
+/* The same with those of them that wait, or cannot; also from the highest address to the lowest. */
+int order_visit_waiting(visitproc visit, void *arg);
+int order_visit_waiting_backwards(visitproc visit, void *arg);
+void order_let_wait(PyObject *op, bool wait);
+bool order_waits(const void *op);
+
+/* The same with those of them that are marked in another set. */
+int order_visit_marked(const mark_bits *set, visitproc visit, void *arg);
 
 #endif
 #endif
