@@ -11,12 +11,14 @@
 #include "cpython/layout.h"
 #include "gc/collect.h"
 #include "gc/finalizers.h"
+#include "gc/frozen.h"
 #include "gc/refcounts.h"
 #include "process/exit.h"
 #include "seal/containers.h"
 #include "seal/ends.h"
 #include "seal/hotcode.h"
 #include "seal/immortal.h"
+#include "seal/sealed.h"
 #include "seal/specialize.h"
 #include "process/leave.h"
 
@@ -80,10 +82,12 @@ forget_ended_interpreter(void)
     collect_forget();
     finalizers_forget();
     refcounts_forget();
+    frozen_forget();
     exit_forget();
     containers_forget();
     ends_forget();
     immortal_forget();
+    sealed_forget();
     specialize_keep_first_run(false);
     specialize_runs_are_forgotten();
     (void)hotcode_choose(NULL, 0);

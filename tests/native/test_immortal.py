@@ -174,6 +174,40 @@ def test_a_second_call_counts_only_what_came_since(run_program):
     assert out == "True True True\nTrue\n"
 
 
+BETWEEN_SEALS = {
+    "nothing": "pass",
+    "a freeze": "young = [[] for _ in range(9)]; gc.freeze()",
+    "an unfreeze": "gc.unfreeze()",
+    "an unfreeze and a freeze": "young = [[] for _ in range(9)]; gc.unfreeze(); gc.freeze()",
+    "a seal of nothing": "seal()",
+}
+
+
+@pytest.mark.immortality
+@pytest.mark.skipif(DEBUG_BUILD, reason="strings stay mortal in a debug build")
+@pytest.mark.parametrize("between", BETWEEN_SEALS)
+def test_the_next_seal_takes_what_sealed_containers_have_got_since(run_program, between):
+    out = run_program(f"""
+        class Klass: pass
+        instance, items, table = Klass(), [], {{}}
+        def seal():
+            _native.immortalize(); gc.freeze(); _native.unfreeze_mortal()
+        def fill():
+            instance.text = "".join(["te", "xt"])
+            items.append((float("1.5"), [bytes(range(9))]))
+            table["".join(["ke", "y"])] = lambda: instance
+        seal()
+        {BETWEEN_SEALS[between]}
+        fill()
+        seal()
+        item = items[0]
+        new = [instance.text, item, item[0], item[1], item[1][0], *table, table["key"]]
+        print([_native.is_immortal(each) for each in new])
+        print(gc.get_freeze_count() > 1000, all(map(gc.is_tracked, (items, table, item[1]))))
+    """)
+    assert out.splitlines() == [str([True] * 7), "True True"]
+
+
 @pytest.mark.immortality
 @pytest.mark.kernel
 def test_without_memory_for_the_walk_the_process_goes_on_and_can_repeat_it(run_program):

@@ -167,15 +167,15 @@ cpy_gc_visit_all(visitproc visit, void *arg)
     return result ? result : cpy_gc_visit_unfrozen(visit, arg);
 }
 
-/* Call `forwards` with the objects of the first half of a list, in order, and `backwards` with those of
-   the other half, from the last one on. They alternate, so that each waits for memory while the other
+/* Call `forwards` with the first half of the objects behind `node` in a list, in order, and `backwards`
+   with the other half, from the last one on. They alternate, so that each waits for memory while the other
    does: half the time where neighbours in the list are none in memory. Both may move the object into
    another list. Stops at the first result that is not 0 and returns that. */
 static inline int
-cpy_gc_list_visit_from_both_ends(PyGC_Head *list, visitproc forwards, visitproc backwards,
-                                 void *arg)
+cpy_gc_list_visit_from_both_ends(PyGC_Head *node, PyGC_Head *list, visitproc forwards,
+                                 visitproc backwards, void *arg)
 {
-    PyGC_Head *first = cpy_gc_next(list), *last = cpy_gc_prev(list);
+    PyGC_Head *first = cpy_gc_next(node), *last = cpy_gc_prev(list);
     int result = 0;
     for (bool is_last = first == list; !is_last && !result;) {
         PyGC_Head *after = cpy_gc_next(first), *before = cpy_gc_prev(last);

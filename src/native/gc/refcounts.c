@@ -31,6 +31,8 @@
    so that 2^30 of them take 20 s. */
 #define LONGEST_PAUSE_NS 10000000000u
 
+#define FIRST_PAUSE_NS (LONGEST_PAUSE_NS / 4)
+
 static mark_bits watched;
 static scratch_stack unaligned;
 static refcounts_history history;
@@ -45,6 +47,8 @@ remember(PyObject *op)
         if (err) {
             return err;
         }
+        looked_ns = clock_processor_ns(); /* counts are set now, and none has drifted */
+        pause_ns = FIRST_PAUSE_NS;
     }
     return mark_bits_mark(&watched, op);
 }
@@ -53,6 +57,12 @@ int
 refcounts_watch(PyObject *op)
 {
     return mark_bits_is_aligned(op) ? remember(op) : scratch_stack_push(&unaligned, op);
+}
+
+bool
+refcounts_is_watched(const void *op)
+{
+    return watched.tables != NULL && mark_bits_is_marked(&watched, op);
 }
 
 /* Set the count again if it has drifted. */

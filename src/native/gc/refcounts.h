@@ -24,6 +24,9 @@ typedef struct {
 /* Remember an object that is about to be made immortal. Returns 0 or errno. */
 int refcounts_watch(PyObject *op);
 
+/* Whether an address is that of an object that was remembered. */
+bool refcounts_is_watched(const void *op);
+
 /* Look at the counts of remembered objects, and set those that have drifted to where they were.
    Runs no Python code. */
 void refcounts_restore(void);

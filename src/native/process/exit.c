@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "exit.h"
 
+#include "../gc/frozen.h"
+#include "../seal/sealed.h"
 #include "cstreams.h"
 
 #include <unistd.h>
@@ -150,27 +152,8 @@ append_if_file(PyObject *op, void *arg)
 }
 
 /* The files that were there at the seal, so that the end of a process need not walk through the
-   frozen part of the heap: weak references in `files`. What stays mortal is not frozen. This and
-   `begin` are lists that no other code knows, at the end and at the start of that part. The
-   interpreter adds to the end of a collector's list alone, so what comes later is behind. */
-static struct {
-    PyObject *begin, *files;
-    bool known;
-} frozen;
-
-/* Make sure that a list of ours is there, and in one of the collector's lists: a collection takes
-   immortal objects out. Returns 0, or -1 with an exception set. */
-static int
-ensure_list(PyObject **list)
-{
-    if (*list == NULL && (*list = PyList_New(0)) == NULL) {
-        return -1;
-    }
-    if (!cpy_gc_listed(*list)) {
-        PyObject_GC_Track(*list);
-    }
-    return 0;
-}
+   frozen part of the heap: weak references in the list at its end. What stays mortal is not frozen. */
+static frozen_part frozen;
 
 /* Append the files that are not frozen. They are found first: a weak reference is a new object, for
    which the interpreter may collect, and that moves what the walk goes along. */
@@ -189,48 +172,34 @@ append_unfrozen(file_search *search)
 int
 exit_note_frozen_files(void)
 {
-    frozen.known = false;
-    if (ensure_list(&frozen.begin) < 0 || ensure_list(&frozen.files) < 0
-        || PyList_SetSlice(frozen.files, 0, PyList_GET_SIZE(frozen.files), NULL) < 0) {
-        return -1;
-    }
+    PyGC_Head *list = cpy_gc_permanent(cpy_gc_state()), *start = list;
+#if CPY_HAS_IMMORTALITY
+    start = sealed_end(); /* no file is sealed */
+#endif
     file_search search;
-    PyGC_Head *list = cpy_gc_permanent(cpy_gc_state());
-    if (begin_search(&search, frozen.files, true) < 0
-        || cpy_gc_list_visit(list, append_if_file, &search) < 0 || append_unfrozen(&search) < 0) {
+    if (frozen_part_prepare(&frozen) < 0
+        || PyList_SetSlice(frozen.end, 0, PyList_GET_SIZE(frozen.end), NULL) < 0
+        || begin_search(&search, frozen.end, true) < 0
+        || cpy_gc_list_visit_behind(start, list, append_if_file, &search) < 0
+        || append_unfrozen(&search) < 0) {
         return -1;
     }
-    cpy_gc_move_to_start(cpy_gc_head(frozen.begin), list);
-    cpy_gc_move_before(cpy_gc_head(frozen.files), list);
-    frozen.known = true;
-    return 0;
+    return frozen_part_note(&frozen);
 }
 
-/* Append the known files that are still there. Returns behind which node of the list of frozen
-   objects others may be, or NULL with an exception set. */
-static PyGC_Head *
-append_known(PyGC_Head *list, file_search *search)
+/* Append the known files that are still there. Returns 0, or -1 with an exception set. */
+static int
+append_known(file_search *search)
 {
-    if (!frozen.known || cpy_gc_next(list) != cpy_gc_head(frozen.begin)) {
-        return list;
-    }
-    PyGC_Head *last = cpy_gc_head(frozen.files), *node = list;
-    while ((node = cpy_gc_prev(node)) != last) {
-        if (node == list) {
-            return list;
-        }
-    }
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(frozen.files); i++) {
-        PyObject *item = PyList_GET_ITEM(frozen.files, i);
+    int err = 0;
+    for (Py_ssize_t i = 0; !err && i < PyList_GET_SIZE(frozen.end); i++) {
+        PyObject *item = PyList_GET_ITEM(frozen.end, i);
         /* after gc.unfreeze() the list can be had from gc.get_objects() */
         PyObject *file = PyWeakref_CheckRef(item) ? cpy_weakref_target(item) : NULL;
-        int err = file != NULL ? PyList_Append(search->found, file) : 0;
+        err = file != NULL ? PyList_Append(search->found, file) : 0;
         Py_XDECREF(file);
-        if (err) {
-            return NULL;
-        }
     }
-    return last;
+    return err;
 }
 
 PyObject *
@@ -238,10 +207,10 @@ exit_files(exit_which which)
 {
     file_search search;
     PyObject *found = PyList_New(0);
-    PyGC_Head *list = cpy_gc_permanent(cpy_gc_state()), *start;
     bool done = begin_search(&search, found, false) == 0;
     if (done && which != EXIT_UNFROZEN) {
-        done = (start = append_known(list, &search)) != NULL
+        PyGC_Head *list = cpy_gc_permanent(cpy_gc_state()), *start = frozen_part_end(&frozen);
+        done = (start == list || append_known(&search) == 0)
                && cpy_gc_list_visit_behind(start, list, append_if_file, &search) == 0;
     }
     if (done && which != EXIT_FROZEN) {

@@ -18,6 +18,7 @@
 
 #include "../gc/fetch.h"
 #include "../gc/mark_bits.h"
+#include "../gc/refcounts.h"
 #include "../process/scratch.h"
 #include "order.h"
 #include "referents.h"
@@ -325,6 +326,22 @@ meet_referents(PyObject *op, void *arg)
     return err ? err : referents_visit(op, meet_soon, arg);
 }
 
+/* The same of what was sealed before, where what it refers to was not. */
+static int
+meet_new(PyObject *op, void *arg)
+{
+    return refcounts_is_watched(op) ? 0 : meet_soon(op, arg);
+}
+
+static int
+meet_referents_of_sealed(PyObject *op, void *arg)
+{
+    if (PyModule_Check(op)) {
+        cpy_module_assign_version(op);
+    }
+    return referents_visit(op, meet_new, arg);
+}
+
 /* Static types are not listed: their dictionaries and tuples are reached from here. */
 static int
 meet_of_type(PyTypeObject *type, void *arg)
@@ -353,6 +370,7 @@ meet_all(PyObject *types)
     ends.referrer = NULL;
     int err = types_each(types, meet_of_type, NULL);
     err = err ? err : cpy_running_code_visit(meet_soon, NULL);
+    err = err ? err : order_visit_sealed(meet_referents_of_sealed, NULL);
     err = err ? err : order_visit(meet_referents, NULL);
     err = err ? err : meet_of_unlisted(0);
     ends.reached = ends.unlisted.count;

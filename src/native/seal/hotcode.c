@@ -13,6 +13,7 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "../gc/mark_bits.h"
+#include "sealed.h"
 #include "specialize.h"
 
 #include <assert.h>
@@ -114,15 +115,34 @@ push_function_from_end(PyObject *op, void *all)
     return PyFunction_Check(op) ? scratch_stack_push(&((functions *)all)->last, op) : 0;
 }
 
+/* The part of the list of frozen objects that an earlier seal has walked along: its functions are known. */
+static PyGC_Head *
+take_known(functions *all, int *err)
+{
+    PyGC_Head *list = cpy_gc_permanent(cpy_gc_state());
+#if CPY_HAS_IMMORTALITY
+    PyGC_Head *end = sealed_end();
+    const scratch_stack *known = sealed_functions();
+    for (size_t i = 0; end != list && i < known->count && !*err; i++) {
+        *err = scratch_stack_push(&all->first, known->items[i]);
+    }
+    return end;
+#else
+    return list;
+#endif
+}
+
 /* Those of all lists, in their order. Returns 0 or errno. */
 static int
 find_functions(functions *all)
 {
     struct _gc_runtime_state *gc = cpy_gc_state();
     int err = 0;
+    PyGC_Head *known = take_known(all, &err);
     for (int i = -1; i < CPY_GENERATIONS && !err; i++) {
-        PyGC_Head *list = cpy_gc_list(gc, i);
-        err = cpy_gc_list_visit_from_both_ends(list, push_function, push_function_from_end, all);
+        PyGC_Head *list = cpy_gc_list(gc, i), *start = i < 0 ? known : list;
+        err = cpy_gc_list_visit_from_both_ends(start, list, push_function, push_function_from_end,
+                                               all);
         while (!err && all->last.count) {
             err = scratch_stack_push(&all->first, scratch_stack_pop(&all->last));
         }

@@ -24,6 +24,7 @@
 #include "ends.h"
 #include "order.h"
 #include "referents.h"
+#include "sealed.h"
 #include "specialize.h"
 #include "types.h"
 
@@ -260,22 +261,32 @@ immortal_forget(void)
     has_walked = false;
 }
 
-/* To the end of the oldest generation, in their order. `place`: before which. */
+typedef struct {
+    PyGC_Head *place; /* before which the last ones go */
+    bool failed;      /* not all that is immortal is known as sealed */
+} unfreezing;
+
+/* To the end of the oldest generation, in their order. */
 static int
-unfreeze_mortal(PyObject *op, void *place)
+unfreeze_mortal(PyObject *op, void *arg)
 {
+    unfreezing *work = arg;
     if (!cpy_is_immortal(op)) {
-        cpy_gc_move_before(cpy_gc_head(op), *(PyGC_Head **)place);
+        cpy_gc_move_before(cpy_gc_head(op), work->place);
+    }
+    else if (!work->failed) {
+        work->failed = sealed_add(op) != 0;
     }
     return 0;
 }
 
 static int
-unfreeze_mortal_backwards(PyObject *op, void *place)
+unfreeze_mortal_backwards(PyObject *op, void *arg)
 {
+    unfreezing *work = arg;
+    (void)unfreeze_mortal(op, work);
     if (!cpy_is_immortal(op)) {
-        cpy_gc_move_before(cpy_gc_head(op), *(PyGC_Head **)place);
-        *(PyGC_Head **)place = cpy_gc_head(op);
+        work->place = cpy_gc_head(op);
     }
     return 0;
 }
@@ -288,9 +299,14 @@ immortal_unfreeze_mortal(void)
     }
     has_walked = false;
     struct _gc_runtime_state *state = cpy_gc_state();
-    PyGC_Head *place = cpy_gc_generation(state, CPY_GENERATIONS - 1);
-    (void)cpy_gc_list_visit_from_both_ends(cpy_gc_permanent(state), unfreeze_mortal,
-                                           unfreeze_mortal_backwards, &place);
+    PyGC_Head *list = cpy_gc_permanent(state), *end = sealed_end();
+    if (end == list) {
+        sealed_note(false);
+    }
+    unfreezing work = {.place = cpy_gc_generation(state, CPY_GENERATIONS - 1)};
+    (void)cpy_gc_list_visit_from_both_ends(end, list, unfreeze_mortal, unfreeze_mortal_backwards,
+                                           &work);
+    sealed_note(!work.failed);
 }
 
 #else

@@ -10,6 +10,7 @@
 
 #include "../gc/fetch.h"
 #include "../process/scratch.h"
+#include "sealed.h"
 
 #include <errno.h>
 
@@ -17,6 +18,7 @@ static struct {
     mark_bits bits;
     scratch_stack unaligned; /* in a program's static memory */
     scratch_stack leaves;    /* of the bits, by their addresses */
+    bool has_sealed;         /* they are left out, and in a set of their own */
 } order;
 
 typedef struct {
@@ -54,8 +56,9 @@ order_take(visitproc look)
     }
     struct _gc_runtime_state *gc = cpy_gc_state();
     for (int i = -1; i < CPY_GENERATIONS && !err; i++) {
-        PyGC_Head *list = cpy_gc_list(gc, i);
-        err = cpy_gc_list_visit_from_both_ends(list, add, add, &look);
+        PyGC_Head *list = cpy_gc_list(gc, i), *start = i < 0 ? sealed_end() : list;
+        order.has_sealed = i < 0 ? start != list : order.has_sealed;
+        err = cpy_gc_list_visit_from_both_ends(start, list, add, add, &look);
     }
     for (mark_bits_leaf *leaf = order.bits.first; !err && leaf != NULL; leaf = leaf->next) {
         err = scratch_stack_push(&order.leaves, leaf);
@@ -158,17 +161,24 @@ visit_unaligned(visitproc visit, void *arg)
 }
 
 static int
+visit_leaf(order_pass *pass, const mark_bits_leaf *leaf, extent extent)
+{
+    int result = 0;
+    size_t at = 0;
+    while (!result && (at = mark_bits_skip_untouched(leaf, at)) < MARK_BITS_LEAF_WORDS) {
+        result = visit_word(pass, leaf, word_of(leaf, extent, at), at);
+        at++;
+    }
+    return result;
+}
+
+static int
 visit_among(extent extent, visitproc visit, void *arg)
 {
     order_pass pass = {.visit = visit, .arg = arg};
     int result = visit_unaligned(visit, arg);
     for (size_t i = 0; i < order.leaves.count && !result; i++) {
-        const mark_bits_leaf *leaf = order.leaves.items[i];
-        size_t at = 0;
-        while (!result && (at = mark_bits_skip_untouched(leaf, at)) < MARK_BITS_LEAF_WORDS) {
-            result = visit_word(&pass, leaf, word_of(leaf, extent, at), at);
-            at++;
-        }
+        result = visit_leaf(&pass, order.leaves.items[i], extent);
     }
     return result ? result : finish(&pass);
 }
@@ -177,6 +187,27 @@ int
 order_visit(visitproc visit, void *arg)
 {
     return visit_among(ALL, visit, arg);
+}
+
+/* Memory that its owner has freed by hand holds something else by now. */
+static int
+visit_if_sealed(PyObject *op, void *arg)
+{
+    const order_pass *pass = arg;
+    return cpy_is_immortal(op) && cpy_gc_listed(op) ? pass->visit(op, pass->arg) : 0;
+}
+
+int
+order_visit_sealed(visitproc visit, void *arg)
+{
+    order_pass asked = {.visit = visit, .arg = arg};
+    order_pass pass = {.visit = visit_if_sealed, .arg = &asked};
+    int result = 0;
+    const mark_bits_leaf *leaf = order.has_sealed ? sealed_set()->first : NULL;
+    for (; leaf != NULL && !result; leaf = leaf->next) {
+        result = visit_leaf(&pass, leaf, ALL);
+    }
+    return result ? result : finish(&pass);
 }
 
 int

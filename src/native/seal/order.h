@@ -1,4 +1,5 @@
-/* All objects of the collector's lists, in the order of their addresses.
+/* All objects of the collector's lists, in the order of their addresses; those that an earlier seal is known
+ * to have sealed apart (sealed.h).
  *
  * A collection that frees anything leaves the lists in any order, and a walk over them then waits for
  * memory at each object. The seal goes over all of them several times, so it first makes an order of its
@@ -19,6 +20,9 @@ void order_release(void);
 
 /* Call `visit` with each of the objects. Stops at its first result that is not 0 and returns that. */
 int order_visit(visitproc visit, void *arg);
+
+/* The same with what an earlier seal has sealed. It may have left its list since. */
+int order_visit_sealed(visitproc visit, void *arg);
 
 /* The same with those that were mortal when the order was taken. */
 int order_visit_mortal(visitproc visit, void *arg);
