@@ -305,25 +305,34 @@ meet_unlisted_referents(PyObject *op)
     return referents_visit(op, meet_soon, NULL);
 }
 
+/* The dictionaries of modules and types are known before anything can make an owner of them. */
+static int
+look_at_listed(PyObject *op, void *Py_UNUSED(arg))
+{
+    if (PyModule_Check(op)) {
+        return note(PyModule_GetDict(op));
+    }
+    if (PyType_Check(op)) {
+        PyObject *dict = cpy_type_dict((PyTypeObject *)op);
+        int err = dict != NULL ? note(dict) : 0;
+        Py_XDECREF(dict);
+        return err;
+    }
+    return keep_if_it_has_end(op, NULL);
+}
+
 static int
 meet_referents(PyObject *op, void *arg)
 {
-    int err = 0;
     if (PyModule_Check(op)) {
         cpy_module_assign_version(op);
-        err = note(PyModule_GetDict(op));
-    }
-    else if (PyType_Check(op)) {
-        PyObject *dict = cpy_type_dict((PyTypeObject *)op);
-        err = dict != NULL ? note(dict) : 0;
-        Py_XDECREF(dict);
     }
     ends.met += !cpy_is_immortal(op);
     ends.referrer = op;
     if (may_hold_buffer(op)) {
         order_let_wait(op, true);
     }
-    return err ? err : referents_visit(op, meet_soon, arg);
+    return referents_visit(op, meet_soon, arg);
 }
 
 /* The same of what was sealed before, where what it refers to was not. */
@@ -700,7 +709,7 @@ ends_find(PyObject *types, visitproc value, void *value_arg)
     if (err) {
         return err;
     }
-    err = order_take(keep_if_it_has_end);
+    err = order_take(look_at_listed);
     err = err ? err : meet_all(types);
     err = err ? err : keep_all();
     if (err) {
