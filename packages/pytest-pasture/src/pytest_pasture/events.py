@@ -22,6 +22,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from execnet.gateway_base import dumps_internal, loads_internal
 from xdist import remote, workermanage
 from xdist.dsession import DSession
@@ -300,18 +301,20 @@ class Events(SimpleQueue[Any]):
         self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll.register(self._wake, select.POLLIN)
         self._thread: threading.Thread | None = None
-        terminal = session.terminal
-        if terminal and not terminal.isatty:
-            terminal.flush = self._flush
+        self._is_writing = False  # hooks, of tests that have passed
+        self._reporter: TerminalReporter | None = None
+        if isinstance(session.terminal, TerminalReporter) and not session.terminal.isatty:
+            self._reporter = session.terminal
+            self._reporter.flush = self._flush  # type: ignore[method-assign]
 
     def get(self, block: bool = True, timeout: float | None = None) -> tuple[str, dict[str, Any]]:
         """The next event for xdist's loop; `queue.Empty` after `timeout` seconds."""
         while True:
             if self._taken is not None:
-                if (event := self._taken.next()) is not None:
+                event = self._next(self._taken)
+                if event is not None:
                     return event
                 self._taken = None
-                self._flush()
             if self.decoded:
                 return self.decoded.popleft()
             one = super().get(block, timeout)
@@ -325,10 +328,21 @@ class Events(SimpleQueue[Any]):
                 target.take(data)
                 self._taken = target
 
+    def _next(self, stream: _Stream) -> tuple[str, dict[str, Any]] | None:
+        """Its next event, and what comes before that written to the terminal at once."""
+        self._is_writing = True
+        try:
+            event = stream.next()
+        finally:
+            self._is_writing = False
+        if event is None or event[0] != "runtest_protocol_complete":
+            self._flush()
+        return event
+
     def _flush(self) -> None:
-        """In the place of the terminal reporter's: not within what was read at once."""
-        if self._taken is None and self.session.terminal:
-            self.session.terminal._tw.flush()
+        """In the place of the terminal reporter's, where that is no terminal."""
+        if self._reporter is not None and not self._is_writing:
+            self._reporter._tw.flush()
 
     def read(self, node: Node, end: socket.socket) -> None:
         """Read a node's frames there, and close it at the end."""

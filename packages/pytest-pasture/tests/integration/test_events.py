@@ -1,6 +1,7 @@
 """What workers report reaches the controller's plug-ins as it does under xdist."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -56,6 +57,17 @@ def pytest_report_to_serializable(report):
 def pytest_report_from_serializable(data):
     data["added"] = "another"
 """
+ENDED_AT_ONCE = """
+import os, pytest
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtestloop(session):
+    try:
+        return (yield)
+    finally:
+        if not hasattr(session.config, "workerinput"):
+            os._exit(3)
+"""
 
 
 def seen(suite: Any, option: str) -> tuple[list[Any], Any]:
@@ -91,3 +103,16 @@ def test_a_worker_that_dies_has_lost_no_report(suite: Any) -> None:
         assert "5 failed, 45 passed" in run.output and not run.why_plain
         crashed = [f"crashed while running 'test_one.py::test_n[{n}7]'" for n in range(1, 5)]
         assert all(one in run.output for one in crashed)
+
+
+def test_what_tests_have_shown_is_written_when_the_last_one_has_ended(suite: Any) -> None:
+    suite.write("conftest.py", ENDED_AT_ONCE)
+    suite.write(
+        "test_one.py",
+        "import pytest\n@pytest.mark.parametrize('n', range(50))\ndef test_n(n): assert n != 20\n",
+    )
+    for option in ("--pasture", "--no-pasture"):
+        run = suite.run(option)
+        shown = "".join(re.findall("^[.F]+", run.output, re.MULTILINE))
+        assert run.code == 3
+        assert sorted(shown) == ["."] * 49 + ["F"]
