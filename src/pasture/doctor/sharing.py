@@ -12,6 +12,7 @@ from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
 from pasture.scoreboard.trouble import MIN_PRIVATE_BYTES, holds_little
+from pasture.serving import restart
 from pasture.serving.settings import SETTINGS
 
 _MIN_LIBRARIES_BYTES = 100_000
@@ -39,13 +40,17 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
         if seen.seal is not None:
             late = "the application, or much else, is loaded after the fork"
             fix = "import it in the program that forks, or name it: `--preload` of `pasture run`"
+        fix = f"load it before: {fix}"
+        refused = restart.parse(seen.environ.get(restart.VARIABLE))
+        if refused is not None and refused.what == "pasture":
+            fix = "see the probe, which says why it cannot be loaded before"
         yield Finding(
             "preload",
             True,
             f"workers hold {megabytes(private)} of {megabytes(rss)} for themselves, and the "
             f"master only {megabytes(seen.master.rss_bytes)}: {late}",
             cost=f"up to {megabytes(private)} for each worker",
-            fix=f"load it before: {fix}",
+            fix=fix,
         )
     else:
         shared = 1 - private / rss if rss else 0

@@ -62,7 +62,13 @@ class LifespanFailed(Exception):
 
 
 class Stopped(SystemExit):
-    """Raised in a step that is over its time, as gunicorn stops a worker that it takes for hung."""
+    """Raised in a step that is over its time, as gunicorn stops a worker that it takes for hung.
+
+    Its text is for the application's log, where a handler of all exceptions may write it.
+    """
+
+    def __str__(self) -> str:
+        return "pasture's probe has ended a request that was over its time"
 
 
 class Replay:

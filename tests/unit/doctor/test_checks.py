@@ -1,5 +1,6 @@
 """Each check of `pasture doctor` on evidence made up for it."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.figures import Counts
 from pasture.scoreboard.layout import Entry
 from pasture.sealing.seen import LeftOut, SealSeen
+from pasture.serving import restart
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)
@@ -128,6 +130,17 @@ def test_a_sealed_master_of_a_program_may_have_loaded_nothing() -> None:
     assert "own-data" not in found and "late-imports" not in found
     known = {finding.check: finding for finding in diagnose(replace(seen, preloads=True))}
     assert not known["preload"].is_obstacle and "own-data" in known
+
+
+def test_a_server_whose_probe_failed_gets_no_advice_to_load_the_application_before() -> None:
+    left_out = json.dumps({"what": "pasture", "why": "GET /: hung in wait", "answers": {}})
+    seen = replace(HEALTHY, master=SMALL, workers=(Worker(ALONE),))
+    after = replace(seen, environ={**seen.environ, restart.VARIABLE: left_out})
+    assert obstacles(after) == {"preload", "probe"}
+    fixes = {finding.check: finding.fix for finding in diagnose(after)}
+    assert "see the probe" in fixes["preload"] and "--preload" not in fixes["preload"]
+    [alone] = [finding for finding in diagnose(seen) if finding.is_obstacle]
+    assert "--preload" in alone.fix
 
 
 def test_small_workers_are_no_sign_of_a_missing_preload() -> None:

@@ -256,6 +256,17 @@ def test_an_asynchronous_engine_gets_a_new_pool_where_its_loop_is_gone(
     assert engine.pool == "new" and engine.disposals == 0
 
 
+def test_an_asynchronous_engine_whose_pool_counts_no_idle_connections_gets_a_new_one_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # SQLAlchemy's NullPool and AssertionPool have no `checkedin`
+    install(monkeypatch, "sqlalchemy.engine", Engine=Engine)
+    engine: Any = Engine(SimpleNamespace(recreate=lambda: "new"))
+    engine.dialect = SimpleNamespace(is_async=True)
+    assert close_connections() == ({"sqlalchemy_engines": 1}, ())
+    assert engine.pool == "new"
+
+
 def test_an_engine_that_cannot_be_disposed_of_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     install(monkeypatch, "sqlalchemy.engine", Engine=Engine)
     engine = Engine(QueuePool(), OSError("server has gone"))

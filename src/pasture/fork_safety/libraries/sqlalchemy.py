@@ -49,9 +49,11 @@ def _forget_pool(engine: Any) -> None:
     """Give an asynchronous engine a new pool: connections can be closed in their loop alone.
 
     A warm-up has closed them there. Left are those of a loop that has ended, which fail at their
-    next use. Source: SQLAlchemy 1.4 to 2.1, engine/base.py (`Engine.dispose` with `close=False`).
+    next use. A pool that counts no idle connections may keep one all the same.
+    Source: SQLAlchemy 1.4 to 2.1, engine/base.py (`Engine.dispose` with `close=False`).
     """
-    if engine.pool.checkedin():
+    count_idle = getattr(engine.pool, "checkedin", None)
+    if count_idle is None or count_idle():
         engine.pool = engine.pool.recreate()
 
 
