@@ -16,6 +16,7 @@ MATRIX ?= 3.11 3.12 3.13 3.14 3.15
 NATIVE_MATRIX ?= 3.13 3.14 3.15
 CPYTHON_MATRIX ?= 3.13 3.14
 CPYTHON_ALL_MATRIX ?= 3.12 3.13 3.14 3.15
+COVERAGE_MATRIX ?= 3.14 3.12
 FAILURES ?= 3.14-check
 FUZZ_MATRIX ?= 3.12 3.13 3.14 3.15
 BENCH_MATRIX ?= 3.14 3.13 3.15
@@ -142,7 +143,8 @@ lint-packaging:
 
 lint-workflows:
 	@tools/uv tool run --quiet zizmor --quiet --offline .github examples/ci
-	@! command -v actionlint >/dev/null || actionlint .github/workflows/*.yml examples/ci/*.yml
+	@if command -v actionlint >/dev/null; then actionlint .github/workflows/*.yml examples/ci/*.yml; \
+	    else echo "actionlint is not installed: left out"; fi
 
 ##@ Tests
 
@@ -199,6 +201,9 @@ test-mutants: .venvs/3.13/.stamp .venvs/3.14/.stamp ## One line of C changed at 
 
 test-failures: .venvs/$(FAILURES)/.stamp ## Each allocation and system call fails once: tests/failures
 	@.venvs/$(FAILURES)/bin/python tests/failures $(ARGS)
+
+coverage: .venv/.stamp ## Branches and MC/DC of the C that the tests reach: docs/results/coverage.md
+	@.venv/bin/python tools/coverage $(COVERAGE_MATRIX) $(ARGS)
 
 #: fuzz, fuzz-channels | Random programs on the check builds (ARGS="--minutes 60"); messages of less trusted processes
 fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp)

@@ -224,7 +224,7 @@ _Noreturn static void
 return_from_finalizing(const round_search *search, int ending)
 {
     at_exit.file_given_up = ending == LEAVE_FILE_GIVEN_UP;
-    if (on_exit != NULL) {
+    if (on_exit != NULL) { /* not reached: musl has none */
         (void)on_exit(before_c_exit, NULL);
     }
     cpy_seem_finalized();

@@ -158,7 +158,7 @@ unwind_load(void)
     if (!unwinder.looked) {
         void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
         unwinder.looked = true;
-        if (has_shadow_stack()) {
+        if (has_shadow_stack()) { /* not reached: by kernels that give threads no shadow stack */
             unwinder.missing = "its threads have shadow stacks, which would miss the returns";
         }
         else if (library == NULL || !find_symbols(library)) {

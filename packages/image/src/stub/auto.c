@@ -256,8 +256,8 @@ leave_caller(int locked, int names)
     for (int i = 0; i < 3; i++) {
         (void)dup2(null, i);
     }
-    if (syscall(SYS_close_range, NAMES + 1, ~0u, 0) < 0) {
-        for (int i = NAMES + 1; i < 1024; i++) {
+    if (syscall(SYS_close_range, NAMES + 1, ~0u, 0) < 0) { /* not reached: Linux before 5.9 */
+        for (int i = NAMES + 1; i < 1024; i++) {           /* not reached: Linux before 5.9 */
             (void)close(i);
         }
     }
@@ -319,8 +319,8 @@ start_unseen(const char *place, const char *python, const command_line *line, in
             make(place, python, line, program, locked, names);
         }
         (void)!chdir("/");
-        if (syscall(SYS_close_range, 0, ~0u, 0) < 0) {
-            for (int i = 0; i < 1024; i++) {
+        if (syscall(SYS_close_range, 0, ~0u, 0) < 0) { /* not reached: Linux before 5.9 */
+            for (int i = 0; i < 1024; i++) {           /* not reached: Linux before 5.9 */
                 (void)close(i);
             }
         }

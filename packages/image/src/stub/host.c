@@ -108,10 +108,10 @@ host_find(host_fact facts[HOST_FACTS])
     registers more = cpuid(7, 1), state = cpuid(0xd, 0), ways = cpuid(0xd, 1);
     registers extended = cpuid(0x80000001, 0), addresses = cpuid(0x80000008, 0);
     uint64_t used = used_state(model);
-    if ((used & AVX_STATE) != AVX_STATE) {
+    if ((used & AVX_STATE) != AVX_STATE) { /* not reached: an older processor */
         model.c &= ~AVX;
     }
-    if ((used & AVX512_STATE) != AVX512_STATE) {
+    if ((used & AVX512_STATE) != AVX512_STATE) { /* not reached: an older processor */
         structured.b &= ~AVX512F;
     }
     const host_fact found[HOST_FACTS] = {

@@ -538,7 +538,7 @@ signs_return_addresses(void)
 static const char *
 does_not_fit(const manifest *m)
 {
-    if (signs_return_addresses()) {
+    if (signs_return_addresses()) { /* not reached: arm64 alone */
         return "the processor signs return addresses";
     }
     if (!same_stack_limit(m)) {

@@ -1,0 +1,405 @@
+"""Branches and MC/DC of the extension and of pasture-python: builds, runs tests, writes the page.
+
+    make coverage                        # 3.14 and 3.12; goes on where it stopped
+    make coverage ARGS="--open leave.c"  # what is not reached in a file, from what was counted
+
+Built by clang, with counters that all processes map, so no end of one loses them: counters.c. A
+branch is a condition and one of its two outcomes. It counts as reached where it was on any of the
+interpreters. A reason is a comment, behind the branch or on the line above its statement:
+
+    /* not reached: REASON */
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parent.parent
+sys.path.append(str(REPOSITORY))
+
+from matrix.page import table  # noqa: E402
+
+BUILD = REPOSITORY / "build" / "coverage"
+PAGE = REPOSITORY / "docs" / "results" / "coverage.md"
+SOURCES = ("src/native/", "packages/image/src/stub/")
+LISTED = 25
+"""Files with most open branches that the page has; `--open` shows all."""
+UNCOUNTED = ("restorer.c", "counters.c")
+"""The restorer runs while nothing else of its program is mapped, so it has no counters."""
+STUB = REPOSITORY / "packages/image/src/stub"
+CHANNELS = REPOSITORY / "tests/fuzz/channels"
+LLVM = os.environ.get("PASTURE_LLVM", "19")
+UNCOUNTED_FOLDER = "src/native/check/"
+"""The verifier: what it asks is an assertion."""
+CLANG = f"clang-{LLVM}"
+COUNTING = "-fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc"
+MAIN = "3.14"
+CHECKED = (("tests/native", "tests/hostile", "tests/model", "tests/fuzz"),)
+SERVED = (("tests/image",), ("tests/integration", "packages/pytest-pasture/tests/integration"))
+"""What runs on the check build, which injects faults, and what on the extension as users get it."""
+MUTATED = ("--target", "image_manifest", "--target", "image_file", "--messages", "100000")
+FAILURES = ("--mode", "0", "--minutes", "0.4")
+Position = tuple[int, int, int, int]
+
+
+@dataclass
+class File:
+    """What was counted in one source file, over all builds of it."""
+
+    lines: Counter[int] = field(default_factory=Counter)
+    branches: dict[Position, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
+    conditions: dict[Position, list[bool]] = field(default_factory=dict)
+
+    def unreached(self) -> Iterator[tuple[int, int, bool]]:
+        """Line, column and outcome."""
+        for (line, column, _, _), counts in sorted(self.branches.items()):
+            for outcome, count in zip((True, False), counts, strict=True):
+                if not count:
+                    yield line, column, outcome
+
+
+Counted = dict[str, File]
+
+
+# --- Building and running ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Build:
+    """The extension and the stub for one interpreter, with counters."""
+
+    minor: str
+    is_check: bool
+
+    @property
+    def name(self) -> str:
+        return self.minor + "-check" * self.is_check
+
+    @property
+    def folder(self) -> Path:
+        return BUILD / self.name
+
+    @property
+    def python(self) -> Path:
+        return REPOSITORY / ".venvs" / f"{self.name}-coverage" / "bin" / "python"
+
+    @property
+    def objects(self) -> dict[str, Path]:
+        modules = self.python.parent.parent.glob("lib/*/site-packages/pasture/_native*.so")
+        found = {"pasture": next(modules), "pasture-image": self.python.parent / "pasture-python"}
+        return found | ({"reader": self.folder / "reader"} if self.has_reader else {})
+
+    @property
+    def has_reader(self) -> bool:
+        """Of manifests, which `make fuzz-channels` throws mutated ones at."""
+        return self.minor == MAIN and self.is_check
+
+    def counters(self, name: str) -> list[str]:
+        """For the linker."""
+        compiled = self.folder / f"{name}.o"
+        named = f'-DCOVERAGE_COUNTERS="{self.folder}/{name}.counters"'
+        command = [CLANG, "-c", "-O1", "-fPIC", named, "-o", compiled, HERE / "counters.c"]
+        subprocess.check_call(command)
+        return [str(compiled), f"-Wl,-T,{HERE}/counters.ld"]
+
+    def compile_reader(self) -> None:
+        sources = [STUB / "manifest.c", STUB / "rules.c", CHANNELS / "manifest_reader.c"]
+        command = [CLANG, "-std=c11", "-O1", "-w", *COUNTING.split(), f"-I{STUB}", *sources]
+        subprocess.check_call([*command, *self.counters("reader"), "-o", self.folder / "reader"])
+
+    def settings(self) -> Iterator[str]:
+        """For uv, once what they name has been compiled."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        listed = BUILD / "uncounted.txt"
+        rows = (f"source:*/{name}=skip\n" for name in UNCOUNTED)
+        listed.write_text("[clang]\n" + "".join(rows) + "default:allow\n")
+        for package, kind in (("pasture", "MODULE"), ("pasture-image", "EXE")):
+            defined = {
+                "CMAKE_C_COMPILER": CLANG,
+                "CMAKE_C_FLAGS": f"{COUNTING} -fprofile-list={listed}",
+                f"CMAKE_{kind}_LINKER_FLAGS": " ".join(self.counters(package)),
+            }
+            if kind == "MODULE":
+                defined[f"CMAKE_{kind}_LINKER_FLAGS"] += " -Wl,--wrap=freeze_here"
+                defined["PASTURE_CHECK"] = "ON" if self.is_check else "OFF"
+            for name, value in defined.items():
+                yield f"{package}:cmake.define.{name}={value}"
+            yield f"{package}:install.strip=false"
+
+    def make(self) -> None:
+        """The environment; counters of another build are removed."""
+        find = [REPOSITORY / "tools/interpreters", "path", self.minor]
+        python = subprocess.check_output(find, text=True).strip()
+        words = [word for one in self.settings() for word in ("--config-settings-package", one)]
+        folder = self.python.parent.parent
+        make = [REPOSITORY / "tools/environment", folder, python, "test extras demo"]
+        subprocess.check_call([*make, *words])
+        if self.has_reader:
+            self.compile_reader()
+        built = b"".join(path.read_bytes() for path in self.objects.values())
+        digest, own = self.folder / "digest", hashlib.sha256(built).hexdigest()
+        if not digest.exists() or digest.read_text() != own:
+            for pattern in ("*.counters", "*.json", "done*"):
+                for path in self.folder.glob(pattern):
+                    path.unlink()
+            digest.write_text(own)
+
+    def keep(self, what: str) -> None:
+        """What has been counted up to now, as JSON of llvm-cov."""
+        for package, path in self.objects.items():
+            raw, merged = (self.folder / f"{package}.{end}" for end in ("profraw", "profdata"))
+            start: list[str | Path] = [path, "-V"]
+            if package == "pasture":
+                start = [self.python, "-c", "import pasture._native"]
+            subprocess.check_call(start, env=os.environ | {"COVERAGE_WRITE": str(raw)})
+            subprocess.check_call([f"llvm-profdata-{LLVM}", "merge", "-o", merged, raw])
+            export = [f"llvm-cov-{LLVM}", "export", "-format=text", path, "-instr-profile", merged]
+            with (self.folder / f"{package}.{what}.json").open("w") as file:
+                subprocess.check_call(export, stdout=file)
+
+    def run(self) -> None:
+        """All tests, and then the failures; none has to pass here: `make test` sees to that."""
+        self.make()
+        chosen = [] if self.minor == MAIN else ["-m", "interpreter"]
+        pytest = [self.python, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", *chosen]
+        for number, paths in enumerate(CHECKED if self.is_check else SERVED):
+            done = self.folder / f"done-{number}"
+            if not done.exists():
+                subprocess.call([*pytest, *paths], cwd=REPOSITORY)
+                done.touch()
+        if not (self.folder / "done").exists():
+            if self.has_reader:
+                own = os.environ | {"MANIFEST_READER": str(self.objects["reader"])}
+                subprocess.call([self.python, CHANNELS, *MUTATED], env=own)
+            self.keep("tests")
+            (self.folder / "done").touch()
+        if self.is_check:
+            subprocess.call([self.python, REPOSITORY / "tests/failures", *FAILURES])
+        self.keep("failures")
+
+
+# --- Reading what was counted --------------------------------------------------------------
+
+
+def count_at(segments: list[list[Any]], line: int, column: int) -> int:
+    """How often the region ran that a place is in."""
+    at = bisect_right(segments, [line, column, float("inf")]) - 1
+    return int(segments[at][2]) if at >= 0 and segments[at][3] else 0
+
+
+def lines_in(segments: list[list[Any]]) -> Iterator[tuple[int, int]]:
+    """Lines with code, and how often they ran."""
+    before: list[Any] = [0, 0, 0, False, False, False]
+    by_line: dict[int, list[list[Any]]] = defaultdict(list)
+    for segment in segments:
+        by_line[segment[0]].append(segment)
+    for line in range(segments[0][0], segments[-1][0] + 1):
+        counts = [before[2]] if before[3] and not before[5] else []
+        for segment in by_line[line]:
+            counts += [segment[2]] if segment[3] and segment[4] and not segment[5] else []
+            before = segment
+        if counts:
+            yield line, max(counts)
+
+
+def add(counted: Counted, exported: Path) -> None:
+    for each in json.loads(exported.read_text())["data"][0]["files"]:
+        path = os.path.relpath(each["filename"], REPOSITORY)
+        if not path.startswith(SOURCES) or path.startswith(UNCOUNTED_FOLDER):
+            continue
+        text = (REPOSITORY / path).read_text().split("\n")
+        file, segments = counted.setdefault(path, File()), each["segments"]
+        for line, count in lines_in(segments) if segments else ():
+            file.lines[line] += count
+        for first, column, last, end, true, false, *_ in each["branches"]:
+            is_macro = (first, column) == (last, end)  # of CPython or the C library
+            is_known = not true and not false and count_at(segments, first, column)  # when compiled
+            if not (is_macro or is_known or "assert(" in text[first - 1]):
+                sums = file.branches[(first, column, last, end)]
+                sums[0] += true
+                sums[1] += false
+        for first, column, last, end, *_, pairs in each["mcdc_records"]:
+            seen = file.conditions.setdefault((first, column, last, end), [False] * len(pairs))
+            seen[:] = [a or b for a, b in zip(seen, pairs, strict=True)]
+
+
+def read(*what: str) -> Counted:
+    counted: Counted = {}
+    for path in sorted(path for one in what for path in BUILD.glob(f"*/*.{one}.json")):
+        add(counted, path)
+    return counted
+
+
+REASON = re.compile(r"/\* not reached: (.*?) ?\*/", re.DOTALL)
+
+
+def reasons(text: str) -> dict[int, str]:
+    """By line, of the line that the comment ends on, or of the statement's head below it."""
+    found, lines = {}, text.split("\n")
+    for match in REASON.finditer(text):
+        line = text.count("\n", 0, match.end()) + 1
+        reason = " ".join(match[1].split())
+        start = lines[text.count("\n", 0, match.start())]
+        if start.strip().startswith("/*"):
+            line += 1
+            while not lines[line - 1].rstrip().endswith(("{", ";", ":")):
+                found[line] = reason
+                line += 1
+        found[line] = reason
+    return found
+
+
+@dataclass(frozen=True)
+class Row:
+    path: str
+    lines: int
+    lines_reached: int
+    branches: int
+    by_tests: int
+    by_failures: int
+    excused: int
+    conditions: int
+    conditions_shown: int
+    open: tuple[tuple[int, int, bool], ...]
+    stale: tuple[int, ...]
+
+    def cells(self, name: str) -> list[str]:
+        return [
+            name,
+            f"{self.lines_reached / max(self.lines, 1):.1%}",
+            f"{self.branches}",
+            f"{self.by_tests}",
+            f"{self.by_failures}",
+            f"{self.excused}",
+            f"{self.branches - self.by_tests - self.by_failures - self.excused}",
+            f"{self.conditions_shown} of {self.conditions}",
+        ]
+
+
+def row(path: str, tests: File, whole: File) -> Row:
+    known = reasons((REPOSITORY / path).read_text())
+    left = list(whole.unreached())
+    total = 2 * len(whole.branches)
+    by_tests = total - len(list(tests.unreached()))
+    pairs = [pair for pairs in whole.conditions.values() for pair in pairs]
+    return Row(
+        path,
+        len(whole.lines),
+        sum(count > 0 for count in whole.lines.values()),
+        total,
+        by_tests,
+        total - by_tests - len(left),
+        sum(line in known for line, _, _ in left),
+        len(pairs),
+        sum(pairs),
+        tuple(each for each in left if each[0] not in known),
+        tuple({*known} - {line for line, _, _ in left}),
+    )
+
+
+def together(rows: Iterable[Row], name: str) -> Row:
+    rows = list(rows)
+    names = ("lines", "lines_reached", "branches", "by_tests", "by_failures", "excused")
+    sums = [sum(getattr(each, one) for each in rows) for one in names]
+    shown = [sum(getattr(each, one) for each in rows) for one in ("conditions", "conditions_shown")]
+    return Row(name, *sums, *shown, (), ())
+
+
+def page(rows: list[Row]) -> str:
+    head = (
+        "file", "lines", "branches", "by tests", "by failures", "with a reason", "open", "MC/DC",
+    )  # fmt: skip
+    ordered = sorted(rows, key=lambda each: (-len(each.open), each.path))
+    some, others = ordered[:LISTED], ordered[LISTED:]
+    parts = [
+        together((each for each in rows if each.path.startswith(source)), f"`{source}`")
+        for source in SOURCES
+    ]
+    cells = [each.cells(each.path) for each in [*parts, together(rows, "all")]]
+    cells += [each.cells(f"`{each.path.removeprefix('packages/image/src/')}`") for each in some]
+    cells += [together(others, "").cells(f"{len(others)} more files")]
+    why = Counter(reason for each in rows for reason in given(each))
+    minors = ", ".join(sorted(path.name for path in BUILD.glob("3.*") if "-" not in path.name))
+    return f"""\
+# Coverage of the C
+
+`make coverage` builds the extension and `pasture-python` with clang's counters, runs the tests on
+CPython {minors}, and writes this page. A branch is one outcome of a condition, reached on at least
+one of them. *By failures*: only where [a request fails](../../tests/failures/README.md). *With a
+reason*: the line says why (`not reached: ...`). MC/DC: conditions that were shown to decide by
+themselves. The verifier is not counted, nor assertions, nor `restorer.c`, which runs while nothing
+else of its program is mapped. Macros of CPython's count as one line. `make coverage ARGS=--open`
+lists what is open, by line; most of it is what is done where a call of the system or an allocation
+fails.
+
+{table(head, cells)}
+
+## Reasons
+
+{table(("branches", "reason"), ([str(count), reason] for reason, count in why.most_common()))}
+"""
+
+
+def given(each: Row) -> Iterator[str]:
+    known = reasons((REPOSITORY / each.path).read_text())
+    whole = read_once()[1].get(each.path, File())
+    return (known[line] for line, _, _ in whole.unreached() if line in known)
+
+
+_read: list[Counted] = []
+
+
+def read_once() -> list[Counted]:
+    if not _read:
+        _read.extend((read("tests"), read("tests", "failures")))
+    return _read
+
+
+def show(rows: Iterable[Row], names: list[str]) -> None:
+    for each in rows:
+        if Path(each.path).name in names or not names:
+            lines = (REPOSITORY / each.path).read_text().split("\n")
+            for line, column, outcome in each.open:
+                print(f"{each.path}:{line}:{column}: never {outcome}: {lines[line - 1].strip()}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "minors", nargs="*", metavar="3.X", help="interpreters; none: write the page"
+    )
+    parser.add_argument("--open", nargs="*", metavar="FILE", help="show what is not reached")
+    asked = parser.parse_args()
+    for minor in asked.minors if asked.open is None else ():
+        for is_check in (True, False):
+            Build(minor, is_check).run()
+    tests, whole = read_once()
+    rows = [row(path, tests.get(path, File()), whole[path]) for path in sorted(whole)]
+    if asked.open is not None:
+        show(rows, asked.open)
+        return 0
+    PAGE.write_text(page(rows))
+    stale = [f"{each.path}:{line}" for each in rows for line in each.stale]
+    for one in stale:
+        print(f"{one}: a reason, and the branch is reached")
+    print(
+        f"{sum(len(each.open) for each in rows)} branches are open; {PAGE.relative_to(REPOSITORY)}"
+    )
+    return bool(stale)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
