@@ -19,6 +19,7 @@ from typing import Any
 
 from pasture_image.inside import memory
 from pasture_image.inside.apart import Apart
+from pasture_image.inside.notes import Note
 from pasture_image.inside.renewed import Follows, Place, is_plain
 
 _MARK = "zqx7"
@@ -72,15 +73,15 @@ class Elsewhere:
         self._apart = Apart(work, environ, (*close, record), waits=True)
         self._has_ended = False
 
-    def found(
+    def compared(
         self, names: Iterable[str], other: int, load_s: float
-    ) -> tuple[dict[str, Follows], list[str], list[str]]:
-        """What follows each variable, what none can be renewed for, by module and attribute, and
-        the paths that code has.
+    ) -> tuple[list[Note], dict[str, Follows], list[str], list[str]]:
+        """What modules keep, what follows each variable, what none can be renewed for, and the
+        paths that code has.
 
         Args:
             names: of variables that were read.
-            other: descriptor of the values of a load in which they were the same (`kept`).
+            other: descriptor of the values of the second load (`kept`).
             load_s: how long a load took.
         """
         values = {name: os.environ.get(name, "") for name in names}
@@ -95,25 +96,37 @@ class Elsewhere:
         data = Apart(look, self._environ, self._close).result(timeout_s) if values else None
         asked, left = json.loads(data or b"[{}, []]")
         above = _made({values[name].split("/")[1] for name in asked}) if asked else None
-        if above is None:
-            return {}, left, []
-        pairs = {name: (values[name], _folder(above, name, values[name])) for name in asked}
+        pairs = {name: (values[name], _folder(above, name, values[name])) for name in asked
+                 if above is not None}  # fmt: skip
+        paths = self._paths(pairs, timeout_s) if pairs else None
+
+        def compare() -> bytes:
+            from pasture_image.inside import kept, moved
+
+            if above is not None:
+                moved.remove(above)
+            holders: dict[str, tuple[Any, str]] = {}
+            own, second = moved.values(holders), kept.read(other)
+            by_itself = moved.differing(own, second)
+            notes = kept.notes(own, second, by_itself)
+            if paths is not None:
+                third = kept.read(self._kept)
+                found = moved.compare(pairs, asked, (own, holders), third, by_itself)
+            else:
+                found = {}, [f"{' or '.join(pairs)} decides what is not seen"] if pairs else []
+            return json.dumps([notes, *found]).encode()
+
+        data = Apart(compare, self._environ, self._close).result(timeout_s)
+        notes, found, more = json.loads(data or b"[[], {}, []]")
+        return [Note(*note) for note in notes], _resolved(found), [*left, *more], paths or []
+
+    def _paths(self, pairs: Mapping[str, tuple[str, str]], timeout_s: float) -> list[str] | None:
+        """Let it load where variables name the other folder; None if something is not seen."""
         with os.fdopen(self._folders, "wb", closefd=False) as file:
             file.write(json.dumps({name: folder for name, (_, folder) in pairs.items()}).encode())
         self._has_ended = True
-        paths = json.loads(self._apart.result(timeout_s) or b"null")
-
-        def compare() -> bytes:
-            from pasture_image.inside import moved
-
-            moved.remove(above)
-            if paths is None:
-                return json.dumps([{}, [f"{' or '.join(pairs)} decides what is not seen"]]).encode()
-            return json.dumps(moved.compare(pairs, asked, self._kept, other)).encode()
-
-        data = Apart(compare, self._environ, self._close).result(timeout_s)
-        found, more = json.loads(data or b"[{}, []]")
-        return _resolved(found), [*left, *more], paths or []
+        found: list[str] | None = json.loads(self._apart.result(timeout_s) or b"null")
+        return found
 
     def __enter__(self) -> Elsewhere:
         return self

@@ -18,16 +18,19 @@ import types
 import zlib
 from bisect import bisect
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from importlib.machinery import FileFinder, PathFinder
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pasture_image.inside.names import UNKNOWN, Name
 
 _LEAVES = (str, bytes, int, float, complex, bool)
-_ADDRESS = re.compile("0x[0-9a-f]{6,}|[0-9]{8,}")
+_UNKNOWN = frozenset(UNKNOWN)
+_ADDRESS = re.compile("[0-9](?:(?<=0)x[0-9a-f]{6,}|[0-9]{7,})")  # a class first is found fast
+_OF_FUNCTIONS = (".__defaults__", ".__kwdefaults__", ".__closure__", "")
+_KEYED = (dict, set, frozenset)
 _MAX_CHARACTERS = 300
 _NOT_OF_MODULES = frozenset(
     ("__builtins__", "__cached__", "__weakref__", "__dict__", "__mro__", "__annotations_cache__")
@@ -44,6 +47,7 @@ RENEWED = (
     *("multiprocessing.util.MAXFD", "billiard.util.MAXFD", "uuid._"),
 )
 """Of others: what `begin` renews."""
+_Found = TypeVar("_Found")
 Ranges = tuple[list[int], list[int]]
 """Where memory begins, and ends."""
 _OPAQUE = (
@@ -57,6 +61,18 @@ _OPAQUE = (
     types.ModuleType,
     types.CodeType,
 )
+
+
+def _once(function: Callable[[type], _Found]) -> Callable[[type], _Found]:
+    """For each class once: not by its hash, which is its metaclass's."""
+    known: dict[int, tuple[type, _Found]] = {}
+
+    def of(kind: type) -> _Found:
+        if id(kind) not in known:
+            known[id(kind)] = kind, function(kind)
+        return known[id(kind)][1]
+
+    return of
 
 
 def write(file: int, marks: Iterable[str], edges: Counter[tuple[int, int]] | None = None) -> bool:
@@ -98,12 +114,11 @@ def differing(own: Mapping[str, Any], others: Mapping[str, Any], there: Ranges) 
     }
 
 
-def compare(file: int) -> list[tuple[str, str]]:
-    """What differs from what another process has written: code of the note, and whose it is."""
-    pid, folder, there, others = read(file)
-    own = values()
+def notes(own: Mapping[str, Any], written: Any, differ: Set[str]) -> list[tuple[str, str]]:
+    """Of paths on which another process has written something else: code of the note, and whose."""
+    pid, folder, _, others = written
     found: dict[tuple[str, str], None] = {}
-    for path in sorted(differing(own, others, there)):
+    for path in sorted(differ & own.keys() & others.keys()):
         found[_code(own[path], others[path], pid, folder), owner(path)] = None
     said = {owner for code, owner in found if code != "differs"}
     return [(code, owner) for code, owner in found if code != "differs" or owner not in said]
@@ -151,29 +166,30 @@ def values(
             todo.append((module.__dict__, name))
     while todo:
         one, path = todo.popleft()
-        if issubclass(type(one), (dict, set, frozenset)):
+        if issubclass(type(one), _KEYED):
             found[_new(f"{path}{{}}", found)] = _keys(one)
         for label, child in _children(one):
-            child = _usual(child)
             kind = type(child)
+            if kind is Name:
+                child, kind = str.__str__(child), str
             if kind in _LEAVES or child is None:
-                at = _new(path + label, found)
-                found[at] = _short(child)
-                owner = owners.get(id(one), one)
+                at = path + label
+                if at in found:
+                    at = _new(at, found)
+                found[at] = _short(child) if kind is str and len(child) > _MAX_CHARACTERS else child
                 if holders is not None:
-                    holders[at] = owner, label
+                    holders[at] = owners.get(id(one), one), label
                 if edges is not None and kind in (str, bytes):
                     edges[id(one), id(child)] += 1
-                    edges[id(owner), id(child)] += 0
+                    edges[id(owners.get(id(one), one)), id(child)] += 0
             elif id(child) not in seen and not issubclass(kind, _OPAQUE):
                 seen.add(id(child))
                 held.append(child)
                 if not label:
                     owners[id(child)] = one
                 todo.append((child, path + label))
-                text = _text(child, kind)
-                if text is not None:
-                    found[_new(path + label, found)] = text
+                if (written := _writer(kind)) is not None:
+                    found[_new(path + label, found)] = str(written(child))
     return found
 
 
@@ -184,25 +200,29 @@ def _new(path: str, found: Collection[str]) -> str:
     return path
 
 
+def _keys(one: Any) -> tuple[Any, ...]:
+    plain = next(kind for kind in _KEYED if issubclass(type(one), kind))
+    keys = [k for k in map(_usual, plain.__iter__(one)) if type(k) in _LEAVES and k not in _UNKNOWN]
+    if any(type(key) is str and len(key) > _MAX_CHARACTERS for key in keys):
+        keys = [*map(_short, keys)]
+    try:
+        return tuple(sorted(keys))
+    except TypeError:
+        return tuple(sorted(keys, key=repr))
+
+
 def _usual(one: Any) -> Any:
     """A name of a variable that records how it is asked, as the text that it is elsewhere."""
     return str.__str__(one) if type(one) is Name else one
 
 
-def _keys(one: Any) -> tuple[Any, ...]:
-    plain = next(kind for kind in (dict, set, frozenset) if issubclass(type(one), kind))
-    leaves = (key for key in map(_usual, list(plain.__iter__(one))) if type(key) in _LEAVES)
-    return tuple(sorted((_short(key) for key in leaves if key not in UNKNOWN), key=repr))
-
-
-def _text(one: Any, kind: type) -> str | None:
+@_once
+def _writer(kind: type) -> Any:
     """Of a text or number of a class, of a time, of an array."""
-    for base in kind.__mro__:
+    for base in kind.__mro__:  # a class of others may write itself as it likes
         if base in _LEAVES or base.__module__ == "datetime":
-            return str(base.__repr__(one))  # type: ignore[call-arg]
-    if kind.__module__ == "array" or kind is bytearray:
-        return f"{zlib.crc32(one)}"
-    return None
+            return base.__repr__
+    return zlib.crc32 if kind.__module__ == "array" or kind is bytearray else None
 
 
 def _short(value: Any) -> Any:
@@ -236,35 +256,30 @@ def mapped() -> Ranges:
     return [start for start, _ in pairs], [end for _, end in pairs]
 
 
-def _children(one: Any) -> Iterator[tuple[str, Any]]:
+def _children(one: Any) -> Iterable[tuple[str, Any]]:
     kind = type(one)
     if issubclass(kind, dict):
-        yield from _children_of_dict(dict.items(one))
-    elif issubclass(kind, (list, tuple)):
+        return _children_of_dict(dict.items(one))
+    if issubclass(kind, (list, tuple)):
         plain = list if issubclass(kind, list) else tuple
-        for at, value in enumerate(plain.__iter__(one)):
-            yield f"[{at}]", value
-    elif kind is types.FunctionType:
-        yield ".__defaults__", one.__defaults__
-        yield ".__kwdefaults__", one.__kwdefaults__
-        yield ".__closure__", one.__closure__
-        yield "", one.__dict__
-    elif issubclass(kind, type):
-        yield from _children_of_dict(_namespace(one))
-    elif kind is types.CellType or kind is types.MethodType or kind is functools.partial:
-        yield from ((f"~{at}", value) for at, value in enumerate(gc.get_referents(one)))
-    elif not issubclass(kind, (set, frozenset)):
-        yield from _attributes(one, kind)
+        return [(f"[{at}]", value) for at, value in enumerate(plain.__iter__(one))]
+    if kind is types.FunctionType:
+        held = one.__defaults__, one.__kwdefaults__, one.__closure__, one.__dict__
+        return [pair for pair in zip(_OF_FUNCTIONS, held, strict=True) if pair[1]]
+    if issubclass(kind, type):
+        return _children_of_dict(_namespace(one))
+    if kind is types.CellType or kind is types.MethodType or kind is functools.partial:
+        return [(f"~{at}", value) for at, value in enumerate(gc.get_referents(one))]
+    return () if issubclass(kind, (set, frozenset)) else _attributes(one, kind)
 
 
-def _children_of_dict(items: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
-    for key, value in list(items):
-        key = _usual(key)
-        if type(key) is str:
-            if key not in _NOT_OF_MODULES:
-                yield f".{key}", value
-        elif type(key) in _LEAVES:
-            yield f"[{key!r}]", value
+def _children_of_dict(items: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]:
+    return [
+        (f".{key}" if type(key) is str else f"[{key!r}]", value)
+        for name, value in list(items)
+        for key in (str.__str__(name) if type(name) is Name else name,)
+        if type(key) in _LEAVES and key not in _NOT_OF_MODULES
+    ]
 
 
 def _namespace(kind: Any) -> Iterable[tuple[str, Any]]:
@@ -272,7 +287,7 @@ def _namespace(kind: Any) -> Iterable[tuple[str, Any]]:
     return found.items()
 
 
-@functools.cache
+@_once
 def _slots(kind: type) -> tuple[tuple[str, Any], ...]:
     return tuple(
         (f".{name}", slot)

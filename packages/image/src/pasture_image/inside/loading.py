@@ -25,15 +25,15 @@ from pasture.errors import ImageFailed, PastureError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from types import ModuleType, TracebackType
 
-    from pasture_image.inside.elsewhere import Elsewhere
     from pasture_image.inside.notes import Note
     from pasture_image.inside.order import Built, Order
     from pasture_image.inside.process_state import State
     from pasture_image.inside.recording import Imports
-    from pasture_image.inside.trial import Outcome, Trial
+    from pasture_image.inside.renewed import Follows
+    from pasture_image.inside.trial import Outcome
 
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
@@ -129,7 +129,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
     from pasture_image.inside import loops, observing, process_state, program, recording
     from pasture_image.inside.elsewhere import Elsewhere
     from pasture_image.inside.trial import Trial
-    from pasture_image.inside.variables import VariablesRead
+    from pasture_image.inside.variables import VariablesRead, may_follow
 
     loops.begin()
     rehearsed: tuple[str, ...] = ()
@@ -163,9 +163,10 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         outcome = trial.outcome(load_s)
         _compare(before, outcome)
         if outcome is not None:
-            _note_kept(trial.kept(), outcome)
-            if not order.warm:  # which no other load does
-                _renew(elsewhere, trial, load_s)
+            names = () if order.warm else may_follow()  # no other load is warmed up
+            kept, found, left, paths = elsewhere.compared(names, trial.values, load_s)
+            _note_kept(kept, outcome)
+            _renew(found, left, paths)
     for name in order.held:  # programs have none of them
         os.environ.pop(name, None)
     for number in taken:
@@ -219,12 +220,11 @@ def _note_kept(notes: Collection[Note], outcome: Outcome) -> None:
     observing.note(notes)
 
 
-def _renew(elsewhere: Elsewhere, trial: Trial, load_s: float) -> None:
+def _renew(found: Mapping[str, Follows], left: Iterable[str], paths: Iterable[str]) -> None:
     """Have each program put its own folders where variables name others than in this process."""
     from pasture_image.inside import observing, renewed, variables
     from pasture_image.inside.notes import Note
 
-    found, left, paths = elsewhere.found(variables.may_follow(), trial.values, load_s)
     renewed.variables.update(found)
     renewed.paths = tuple(paths)
     variables.forget(found)

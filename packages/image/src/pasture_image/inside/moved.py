@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import CellType, FrameType, FunctionType, MemberDescriptorType
 from typing import Any
 
@@ -72,21 +72,40 @@ def write(file: int, mark: str, names: Collection[str]) -> bool:
     return all(sys.getrefcount(texts[at]) <= times[at] + sys.getrefcount(sample[0]) for at in texts)
 
 
+def values(holders: dict[str, tuple[Any, str]]) -> dict[str, Any]:
+    """Of this process (`kept`), with the same modules as in the others."""
+    in_c()
+    return kept.values(holders)
+
+
+def differing(own: Mapping[str, Any], written: Any) -> set[str]:
+    """Paths on which another process has written something else, or one of the two nothing."""
+    *_, memory, others = written
+    alone = {
+        path
+        for path in own.keys() ^ others.keys()
+        if not _OF_ADDRESS.search(path) and not path.startswith(kept.RENEWED)
+    }
+    return kept.differing(own, others, memory) | alone
+
+
 def compare(
-    pairs: _Pairs, asked: Mapping[str, Sequence[Any]], elsewhere: int, other: int
+    pairs: _Pairs,
+    asked: Mapping[str, Sequence[Any]],
+    values: tuple[Mapping[str, Any], Mapping[str, tuple[Any, str]]],
+    elsewhere: Any,
+    by_itself: set[str],
 ) -> tuple[dict[str, _Found], list[str]]:
     """What follows each variable, and what is against that.
 
     Args:
         asked: of their folders, as `asked` says it.
-        elsewhere: descriptor of the values of a load in which folders are others.
-        other: of one in which they are the same.
+        values: of this process, and what holds each.
+        elsewhere: what a load has written in which folders are others.
+        by_itself: paths on which one differs in which they are the same.
     """
-    in_c()  # the same modules are loaded in both processes
-    holders: dict[str, tuple[Any, str]] = {}
-    own = kept.values(holders)
-    differ, there = _differing(own, elsewhere)
-    by_itself, _ = _differing(own, other)
+    (own, holders), (*_, there) = values, elsewhere
+    differ = differing(own, elsewhere)
     own_pairs = {id(one) for one in holders.values()}
     found: dict[str, _Found] = {n: (v, [], *asked[n]) for n, (v, _) in pairs.items()}
     left = []
@@ -123,16 +142,6 @@ def _has(value: object, folder: str) -> bool:
     return folder in (value if isinstance(value, str) else repr(value))
 
 
-def _differing(own: Mapping[str, Any], file: int) -> tuple[set[str], dict[str, Any]]:
-    *_, memory, others = kept.read(file)
-    alone = {
-        path
-        for path in own.keys() ^ others.keys()
-        if not _OF_ADDRESS.search(path) and not path.startswith(kept.RENEWED)
-    }
-    return kept.differing(own, others, memory) | alone, others
-
-
 def asked(
     values: Mapping[str, str], looked_at: int
 ) -> tuple[dict[str, tuple[list[str], bool]], list[str]]:
@@ -142,24 +151,26 @@ def asked(
         looked_at: descriptor of the record.
     """
     found, left = {}, []
+    counted = record.counted(record.parsed(record.read(looked_at)))
+    lookups = [lookup for lookup, _, is_loading in counted if is_loading]
     for name, value in values.items():
         try:
-            found[name] = _asked(value, looked_at)
+            found[name] = _asked(value, lookups)
         except LookupError as error:
             left.append(f"{name} decides {error}, which modules found or wrote")
     return found, left
 
 
-def _asked(value: str, looked_at: int) -> tuple[list[str], bool]:
+def _asked(value: str, lookups: Iterable[record.Lookup]) -> tuple[list[str], bool]:
     """What was looked for in a folder and not there; whether the folder was.
 
     Raises:
         LookupError: something was there, or the load has written there.
     """
     missing, is_there = set(), False
-    for lookup, _, is_loading in record.counted(record.parsed(record.read(looked_at))):
+    for lookup in lookups:
         path = lookup.path
-        if not is_loading or not f"{path}/".startswith(f"{value}/") or _is_of_python(path):
+        if not f"{path}/".startswith(f"{value}/") or _is_of_python(path):
             continue
         if path == value and lookup.call not in ("list", "write"):
             is_there = True

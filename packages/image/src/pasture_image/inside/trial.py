@@ -22,7 +22,6 @@ from typing import Any
 from pasture_image.inside import memory, process_state
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.arguments import Arguments, stand_in
-from pasture_image.inside.notes import Note
 from pasture_image.inside.process_state import State
 
 _MIN_TIMEOUT_S = 60.0
@@ -66,19 +65,12 @@ class Trial:
         """
         self._has_ended = False
         self._kept = memory.create("pasture-kept")
-        self._environ, self._close = environ, (*close, self._kept)
         self._apart = Apart(lambda: _reported(load, self._kept), environ, close, waits=True)
 
     @property
     def values(self) -> int:
         """Descriptor of the values after it (`kept`)."""
         return self._kept
-
-    def kept(self) -> list[Note]:
-        """What modules keep of the process that loads them; once there is an outcome."""
-        apart = Apart(lambda: _kept(self._kept), self._environ, self._close[:-1])
-        data = apart.result(_MIN_TIMEOUT_S)
-        return [Note(*note) for note in json.loads(data)] if data else []
 
     def outcome(self, load_s: float) -> Outcome | None:
         """Let it load; None if it cannot, which standard error has then.
@@ -103,12 +95,6 @@ class Trial:
         posix.close(self._kept)
 
 
-def _kept(file: int) -> bytes:
-    from pasture_image.inside import kept  # not in the image, as all that is only used here
-
-    return json.dumps(kept.compare(file)).encode()
-
-
 def _reported(load: Callable[[], object], file: int) -> bytes:
     try:
         return _report(load, file)
@@ -117,7 +103,7 @@ def _reported(load: Callable[[], object], file: int) -> bytes:
 
 
 def _report(load: Callable[[], object], file: int) -> bytes:
-    from pasture_image.inside import kept
+    from pasture_image.inside import kept  # not in the image, as all that is only used here
     from pasture_image.inside.names import MARKS, Names
 
     arguments = _differ()
