@@ -68,6 +68,7 @@ PROGRAMS = {
     "preloaded": "import json, decimal; print(json.dumps([1]), decimal.Decimal(1) / 3)",
     "process": "print(open('/proc/self/comm').read())",
     "limits": "import resource as r; print([r.getrlimit(n) for n in range(16)])",
+    "code without a file": "exec('1/0')",
 }
 # fmt: on
 """None imports what prints addresses. Each runs in a folder of its own."""
@@ -96,7 +97,7 @@ def test_a_program_gives_the_same_as_by_the_interpreter(
     images: Images, tmp_path: Path, name: str
 ) -> None:
     way = WAYS[list(PROGRAMS).index(name) % len(WAYS)]
-    if name in ("input", "syntax", "indentation", "namespace", "sys"):
+    if name in ("input", "syntax", "indentation", "namespace", "sys", "code without a file"):
         way = "file"
     words, given = words_for(way, PROGRAMS[name], tmp_path)
     expected = images.python(*words, input=given, cwd=tmp_path)

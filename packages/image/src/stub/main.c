@@ -134,7 +134,9 @@ differs(const manifest *m, int file, const char *python, const command_line *lin
         return why;
     }
     if ((why = beside_found(m, line)) != NULL) {
-        return because("the program's folder has a module that the image has another one of", why);
+        return because("the program's folder, which PYTHONSAFEPATH=1 leaves out, has a module that "
+                       "the image has another one of",
+                       why);
     }
     return NULL;
 }

@@ -25,6 +25,7 @@ from pasture_image.inside.start_variables import always_read
 _PROGRAM = """\
 exec('''
 import sys
+sys.modules.pop("linecache", None)
 at_start = {*sys.modules}
 import pasture_image.inside.eager
 pasture_image.inside.eager.begin()
@@ -36,7 +37,8 @@ if stopping:
 ''', {})
 """
 """What it imports last comes into no image: the process that is copied has been forked by then.
-`__main__` stays as empty as a program finds it."""
+`__main__` stays as empty as a program finds it. Since 3.13 `linecache` has this text, which
+tracebacks would show for all code without a file: the next import has another module."""
 _TIMEOUT_S = 20.0
 STUB = "pasture-python"
 
