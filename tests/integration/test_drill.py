@@ -36,7 +36,7 @@ from tests.integration.test_metrics import (
 pytestmark = pytest.mark.once
 
 LIMIT_BYTES = 800_000_000
-REQUESTS = 400
+REQUESTS = 700
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ CASES = {
         explain=rf"worker \d+ has .*; it {GROWS}",
         top=rf"worker \d+ \(and 1 more\) {GROWS}",
         log=rf"recycling worker \d+: .*; it {GROWS}",
-        options=("--max-uss", "11M"),
+        options=("--max-uss", "19M"),
         env=(("PASTURE_SNAPSHOT", "{folder}/snapshot"),),
     ),
     "lost sharing": Case(

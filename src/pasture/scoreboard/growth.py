@@ -12,7 +12,9 @@ from itertools import pairwise
 
 from pasture.scoreboard.layout import Entry
 
-_MIN_REQUESTS = 64
+_MIN_REQUESTS = 256
+"""Before, an application of many pages builds as steadily what each page needs at its first time."""
+
 _MIN_BYTES = 1_000_000
 _STEADY = 0.5
 """Least part of the whole rate at which it grew in each span: a cache that fills grows less."""

@@ -271,14 +271,14 @@ MB = 1_000_000
 @pytest.mark.parametrize(
     ("requests", "marks", "now", "found"),
     [
-        (64, (10, 12, 16), 16, ("125.0", 16)),  # 2 MB in 16 requests, 4 MB in 32
-        (90, (10, 12, 16), 20, ("135.1", 16)),
-        (127, (10, 12, 16), 16.5, None),  # it no longer grows
-        (127, (10, 10, 14), 21, ("115.8", 32)),  # it began to
-        (127, (10, 15, 16), 16.1, None),  # a cache that has filled
-        (127, (10.0, 10.1, 10.2), 10.4, None),  # too little
-        (63, (10, 12, 16), 20, None),
-        (127, (0, 12, 16), 23, None),
+        (256, (10, 12, 16), 16, ("31.2", 64)),  # 2 MB in 64 requests, 4 MB in 128
+        (360, (10, 12, 16), 20, ("33.8", 64)),
+        (508, (10, 12, 16), 16.5, None),  # it no longer grows
+        (508, (10, 10, 14), 21, ("28.9", 128)),  # it began to
+        (508, (10, 15, 16), 16.1, None),  # a cache that has filled
+        (508, (10.0, 10.1, 10.2), 10.4, None),  # too little
+        (255, (10, 12, 16), 20, None),  # pages that are asked for the first time
+        (508, (0, 12, 16), 23, None),
     ],
 )
 def test_growth_that_goes_on_with_the_requests_looks_like_a_leak(
@@ -301,15 +301,15 @@ def test_a_worker_notes_what_it_holds_each_time_that_its_requests_have_doubled(
     recorder.will_count_requests()
     recorder.expect_worker()
     recorder.begin()
-    for number in range(1, 81):
+    for number in range(1, 321):
         held = SimpleNamespace(anonymous_bytes=number * MB)
         monkeypatch.setattr("pasture.scoreboard.recorder.read_own", lambda held=held: held)
         recorder.answered()
     snapshot = recorder.snapshot()
     assert snapshot is not None
     entry = snapshot.entries[os.getpid()]
-    assert (entry.requests, entry.marks) == (80, (16 * MB, 32 * MB, 64 * MB))
-    assert recorder.growth() == growth_of(entry, 80 * MB) == Growth(1e6, 16)
+    assert (entry.requests, entry.marks) == (320, (64 * MB, 128 * MB, 256 * MB))
+    assert recorder.growth() == growth_of(entry, 320 * MB) == Growth(1e6, 64)
 
 
 def test_all_figures_fit_into_a_row() -> None:
