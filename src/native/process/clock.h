@@ -28,4 +28,11 @@ clock_processor_ns(void)
     return clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+/* The same of the calling thread alone. */
+static inline uint64_t
+clock_thread_ns(void)
+{
+    return clock_read_ns(CLOCK_THREAD_CPUTIME_ID);
+}
+
 #endif

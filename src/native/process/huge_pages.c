@@ -24,6 +24,10 @@
 /* One page in this many may hold nothing: the memory that filling takes is at most that part. */
 #define EMPTY_PART 16
 
+/* On a busy machine a thread waits for its turn: the limit on time that passes is so many times that on
+   processor time. */
+#define WAITS_PART 5
+
 #define ENTRIES 512
 
 typedef struct {
@@ -86,8 +90,11 @@ find_ranges(huge_pages_work *work)
 static void
 collapse_found(const huge_pages_work *work, uint64_t limit_ns, huge_pages_counts *counts)
 {
-    uint64_t end_ns = clock_monotonic_ns() + limit_ns;
-    for (size_t i = 0; i < work->found.count && clock_monotonic_ns() < end_ns; i++) {
+    uint64_t end_ns = clock_thread_ns() + limit_ns;
+    uint64_t latest_ns = clock_monotonic_ns() + limit_ns * WAITS_PART;
+    for (size_t i = 0;
+         i < work->found.count && clock_thread_ns() < end_ns && clock_monotonic_ns() < latest_ns;
+         i++) {
         if (madvise(work->found.items[i], work->huge_bytes, MADV_COLLAPSE) == 0) {
             counts->collapsed++;
             continue;

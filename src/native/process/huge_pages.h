@@ -17,7 +17,7 @@ typedef struct {
 } huge_pages_counts;
 
 /* Collapse the ranges that are all but full of pages which no other process maps, until `limit_ns`
-   are over or the kernel has no huge page left. Fewer than `min_ranges` are left alone.
+   of processor time are over, or five times as much has passed, or the kernel has no huge page left. Fewer than `min_ranges` are left alone.
    Precondition: `huge_bytes` is what the kernel's huge pages have. Returns 0 or errno. */
 int huge_pages_collapse(size_t huge_bytes, size_t min_ranges, uint64_t limit_ns,
                         huge_pages_counts *counts);

@@ -20,7 +20,8 @@ MIN_BYTES = 256 << 20
 """With less a fork and a look at all of it cost so little that the collapse costs more."""
 
 LIMIT_S = 2.0
-"""1 GB takes 0.4 s on an idle machine; one whose free memory is in pieces may take much longer."""
+"""Of processor time, and five times as much that passes. 1 GB takes 0.4 s; where free memory is in
+pieces it may take much longer."""
 
 PEAK = headroom.Peak(1 / 16, 4 << 20)
 """Pages that held nothing, one in 16 at most, and one huge page besides what it replaces."""
