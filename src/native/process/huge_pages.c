@@ -24,8 +24,8 @@
 /* One page in this many may hold nothing: the memory that filling takes is at most that part. */
 #define EMPTY_PART 16
 
-/* On a busy machine a thread waits for its turn: the limit on time that passes is so many times that on
-   processor time. */
+/* On a busy machine a thread waits for its turn: the limit on time that passes is this multiple of the one
+   on processor time. */
 #define WAITS_PART 5
 
 #define ENTRIES 512
