@@ -24,6 +24,8 @@ def closed():
     held = os.path.expanduser("~/h")
     return lambda: held
 inner = closed()
+class Proxy: __class__ = property(lambda self: 1 / 0)
+proxy = Proxy()
 has = os.path.exists(HOME + "/.conf")
 def show():
     return HOME, str(path), names, default(), named(), Class.held, one.own, one.more, inner(), has

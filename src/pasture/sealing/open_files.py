@@ -159,7 +159,7 @@ def _directly_below(file: object, known: set[int]) -> Sequence[object]:
     pending = [file]
     while pending and len(seen) < _LOOKED_AT_MAX:
         for referent in gc.get_referents(pending.pop()):
-            if id(referent) in seen or isinstance(referent, _NOT_BELOW):
+            if id(referent) in seen or issubclass(type(referent), _NOT_BELOW):
                 continue
             seen.add(id(referent))
             if id(referent) in known:

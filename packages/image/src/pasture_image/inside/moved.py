@@ -47,10 +47,10 @@ def write(file: int, mark: str, names: Collection[str]) -> bool:
         return False
     edges: Counter[tuple[int, int]] = Counter()
     kept.write(file, (), edges)
-    classes = {id(ref): id(one) for one in gc.get_objects() if isinstance(one, type)
+    classes = {id(ref): id(one) for one in gc.get_objects() if issubclass(type(one), type)
                for ref in gc.get_referents(one) if type(ref) is dict}  # fmt: skip
     texts: dict[int, Any] = {}
-    todo = gc.get_objects()
+    todo = gc.get_objects()  # `isinstance` would run code of proxies
     forgotten = set()  # by the collector: those of texts alone
     for one in todo:
         if one is texts or one is os.environ._data or type(one) is FrameType:  # type: ignore[attr-defined]
@@ -60,7 +60,7 @@ def write(file: int, mark: str, names: Collection[str]) -> bool:
                 if id(text) not in forgotten:
                     forgotten.add(id(text))
                     todo.append(text)
-            elif isinstance(text, (str, bytes)) and mark in os.fsdecode(text).lower():
+            elif issubclass(type(text), (str, bytes)) and mark in os.fsdecode(text).lower():
                 if (classes.get(id(one), id(one)), id(text)) not in edges:
                     return False
                 texts[id(text)] = text
@@ -207,9 +207,9 @@ def _place(holder: Any, label: str, own: Collection[int]) -> tuple[Any, str | in
 
 
 def _has_attribute(holder: Any, name: str) -> bool:
-    if type(holder) is dict or isinstance(holder, type):
+    if type(holder) is dict or issubclass(type(holder), type):
         return True
-    if isinstance(holder, (dict, list, tuple, FunctionType)):
+    if issubclass(type(holder), (dict, list, tuple, FunctionType)):
         return False
     of_class = getattr(type(holder), name, None)
     if type(of_class) is MemberDescriptorType:  # of no class in C

@@ -98,14 +98,15 @@ def _is_own(folder: str) -> bool:
 
 
 def _put(holder: Any, key: Any, text: str) -> None:
-    if isinstance(holder, (dict, list)):
+    kind = type(holder)  # `isinstance` would run code of a proxy
+    if issubclass(kind, (dict, list)):
         holder[key] = text
-    elif isinstance(holder, type):
+    elif issubclass(kind, type):
         type.__setattr__(holder, key, text)
-    elif isinstance(holder, FunctionType):
+    elif issubclass(kind, FunctionType):
         before: tuple[Any, ...] = holder.__defaults__ or ()
         holder.__defaults__ = (*before[:key], text, *before[key + 1 :])
-    elif isinstance(holder, CellType):
+    elif issubclass(kind, CellType):
         holder.cell_contents = text
     else:
         object.__setattr__(holder, key, text)
