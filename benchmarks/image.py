@@ -22,7 +22,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks import image_sessions
+from benchmarks import image_sessions, image_shell
 from pasture.proc.tree import children
 
 BIN = Path(sys.executable).parent
@@ -278,10 +278,11 @@ def show_programs(part: str, folder: str, rounds: int, sessions: int, kernels: i
 @click.option(
     "--part",
     type=click.Choice(
-        ["all", "times", "sessions", "kernels", "site", "pandas", "containers", "airflow"]
+        ["all", "times", "sessions", "kernels", "site", "pandas", "containers", "airflow", "shell"]
     ),
     default="all",
-    help="airflow: by an interpreter that has apache-airflow and pasture[image].",
+    help="airflow: by an interpreter that has apache-airflow and pasture[image]. shell: torch, "
+    "transformers and spaCy in ten terminals, in environments of their own. Neither is in all.",
 )
 @click.option("--rounds", default=7, show_default=True)
 @click.option("--containers", default=20, show_default=True)
@@ -292,6 +293,11 @@ def main(part: str, rounds: int, containers: int, sessions: int, kernels: int) -
     if part == "airflow":
         with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as folder:
             show_airflow(folder, rounds)
+        return
+    if part == "shell":
+        with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as folder:
+            for name in image_shell.PROGRAMS:
+                image_shell.show(name, Path(folder))
         return
     if part in ("all", "times", "sessions", "kernels"):
         with tempfile.TemporaryDirectory(prefix="image-", dir="/var/tmp") as folder:
