@@ -20,8 +20,9 @@ def measure(variant: Variant, place: Place) -> Figures:
     port = free_port()
     begin = [place.script("pasture"), "run", "uvicorn"]
     words = ["sentences_app:app", "--app-dir", str(PROGRAMS), "--workers", str(WORKERS), *PATIENT]
-    command = [*(begin if variant == "sealed" else [place.script("uvicorn")]), *words]
-    return measured([*command, "--host", LOOPBACK, "--port", str(port)], port, WORKERS, INPUT, place)
+    at = ["--host", LOOPBACK, "--port", str(port)]
+    command = [*(begin if variant == "sealed" else [place.script("uvicorn")]), *words, *at]
+    return measured(command, port, WORKERS, INPUT, place)
 
 
 ENGINE = Engine(
@@ -35,7 +36,8 @@ ENGINE = Engine(
     packages="sentences",
     pss_goal=0.4,
     guide="libraries.md",
-    note="The application makes a BERT of six layers and random weights, 91 MB, when it is imported. "
-    "No request is served before the fork: OpenMP's threads would be lost there. The start lasts "
-    "until all workers have answered.",
+    note="The application makes a BERT of six layers and random weights, 91 MB, at its import. No "
+    "request is served before the fork: OpenMP's threads would be lost there. uvicorn ends a "
+    "worker that does not answer for 5 s, as one that loads on a busy machine: both variants have "
+    "`--timeout-worker-healthcheck 600`. The start lasts until all workers have answered.",
 )
