@@ -61,7 +61,7 @@ class File:
 
     lines: Counter[int] = field(default_factory=Counter)
     branches: dict[Position, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
-    conditions: dict[Position, list[bool]] = field(default_factory=dict)
+    conditions: dict[tuple[int, ...], list[bool]] = field(default_factory=dict)
 
     def unreached(self) -> Iterator[tuple[int, int, bool]]:
         """Line, column and outcome."""
@@ -232,7 +232,8 @@ def add(counted: Counted, exported: Path) -> None:
                 sums[0] += true
                 sums[1] += false
         for first, column, last, end, *_, pairs in each["mcdc_records"]:
-            seen = file.conditions.setdefault((first, column, last, end), [False] * len(pairs))
+            place = (first, column, last, end, len(pairs))  # some are constants in one version
+            seen = file.conditions.setdefault(place, [False] * len(pairs))
             seen[:] = [a or b for a, b in zip(seen, pairs, strict=True)]
 
 
@@ -332,18 +333,18 @@ def page(rows: list[Row]) -> str:
     cells += [each.cells(f"`{each.path.removeprefix('packages/image/src/')}`") for each in some]
     cells += [together(others, "").cells(f"{len(others)} more files")]
     why = Counter(reason for each in rows for reason in given(each))
-    minors = ", ".join(sorted(path.name for path in BUILD.glob("3.*") if "-" not in path.name))
+    minors = {path.parent.name.removesuffix("-check") for path in BUILD.glob("*/*.json")}
     return f"""\
 # Coverage of the C
 
 `make coverage` builds the extension and `pasture-python` with clang's counters, runs the tests on
-CPython {minors}, and writes this page. A branch is one outcome of a condition, reached on at least
-one of them. *By failures*: only where [a request fails](../../tests/failures/README.md). *With a
-reason*: the line says why (`not reached: ...`). MC/DC: conditions that were shown to decide by
-themselves. The verifier is not counted, nor assertions, nor `restorer.c`, which runs while nothing
-else of its program is mapped. Macros of CPython's count as one line. `make coverage ARGS=--open`
-lists what is open, by line; most of it is what is done where a call of the system or an allocation
-fails.
+CPython {", ".join(sorted(minors))}, and writes this page. A branch is one outcome of a condition,
+reached on at least one of them. *By failures*: only where
+[a request fails](../../tests/failures/README.md). *With a reason*: the line says why
+(`not reached: ...`). MC/DC: conditions that were shown to decide by themselves. The verifier is not
+counted, nor assertions, nor `restorer.c`, which runs while nothing else of its program is mapped.
+Macros of CPython's count as one line. `make coverage ARGS=--open` lists what is open, by line; most
+of it is what is done where a call of the system or an allocation fails.
 
 {table(head, cells)}
 
