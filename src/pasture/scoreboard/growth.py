@@ -13,7 +13,7 @@ from itertools import pairwise
 from pasture.scoreboard.layout import Entry
 
 _MIN_REQUESTS = 256
-"""Before, an application of many pages builds as steadily what each page needs at its first time."""
+"""With fewer, an application still builds as steadily what each of its pages needs at first."""
 
 _MIN_BYTES = 1_000_000
 _STEADY = 0.5

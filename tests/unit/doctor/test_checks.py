@@ -37,7 +37,7 @@ NOT_SEALED = replace(
     beside=frozenset({"ticker", "a name of more than 15"}),
     left_out=(LeftOut("immortalize", "in other words", Reason.THREAD_RUNS),),
 )
-LEAKS = Entry(1, counts=Counts(requests=64), says_requests=True, marks=(10 * MB, 12 * MB, 16 * MB))
+LEAKS = Entry(1, counts=Counts(requests=256), says_requests=True, marks=(10 * MB, 12 * MB, 16 * MB))
 HEALTHY = Evidence(
     master_pid=1,
     command=("python", "gunicorn"),

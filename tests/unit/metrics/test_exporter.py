@@ -129,10 +129,10 @@ def test_a_worker_that_grows_with_each_request_has_a_figure_for_that(
     workers = tuple(ProcessMemory(pid, memory) for pid in (11, 12))
     server["readings"] = [Sample(0.0, 0, process(10, 100), workers)]
     marks = (10_000_000, 30_000_000, 70_000_000)
-    entry = Entry(11, counts=Counts(requests=80), says_requests=True, marks=marks)
+    entry = Entry(11, counts=Counts(requests=320), says_requests=True, marks=marks)
     metrics = collected(ServerCollector(10, lambda pid: Snapshot({11: entry}, Counts(), None)))
     name = "pasture_process_leak_bytes"
-    assert (metrics[name, ("worker", "11")], metrics[name, ("worker", "12")]) == (1.25e6, 0)
+    assert (metrics[name, ("worker", "11")], metrics[name, ("worker", "12")]) == (312_500, 0)
 
 
 def test_the_reader_of_memory_learns_which_processes_are_no_workers(server: Any) -> None:

@@ -48,15 +48,13 @@ def test_the_summary_counts_workers_and_not_the_master_or_a_mold() -> None:
 
 def test_what_endangers_the_server_is_below_the_summary_hazards_last() -> None:
     marks = (10 * MB, 12 * MB, 16 * MB)
-    entry = Entry(12, counts=Counts(requests=64), says_requests=True, marks=marks)
+    entry = Entry(12, counts=Counts(requests=256), says_requests=True, marks=marks)
     leaks = Row(12, False, memory(MB), None, None, entry)
     locked = Row(11, False, memory(MB), None, None, entry, is_locked=True)
     found = Limits(USED, hazards=("one", "two", "three"))
     lines = dangers((MASTER, locked, leaks), found).splitlines()
     assert lines[0] == "worker 11 waits for a lock: pasture doctor --hung 11"
-    assert lines[1].startswith(
-        "worker 11 (and 1 more) grows by 125.0 KB a request since request 16"
-    )
+    assert lines[1].startswith("worker 11 (and 1 more) grows by 31.2 KB a request since request 64")
     assert lines[2:] == ["hazard: one", "hazard: two", "and 1 more, which pasture doctor names"]
     assert as_document(10, (MASTER, locked), found)["dangers"][0] == lines[0]
     assert dangers(ROWS, Limits(USED)) == ""
