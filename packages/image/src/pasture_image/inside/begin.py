@@ -24,6 +24,7 @@ from pasture_image.inside import (
     generators,
     locales,
     loops,
+    printed,
     process_state,
     program,
     renewed,
@@ -98,6 +99,7 @@ def begin(
             [_python, *words[1:]],
             moves="its directory" in again,
         )
+        printed.begin_program(os.fsdecode(text) if kind == "m" else None)
         if kind == "m":
             _forget_loaded(os.fsdecode(text))
         file = _absolute(os.fsdecode(text)) if kind == "f" else None

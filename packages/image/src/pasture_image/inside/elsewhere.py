@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from pasture_image.inside import memory
+from pasture_image.inside import memory, streams
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.notes import Note
 from pasture_image.inside.renewed import Follows, Place, is_plain
@@ -54,6 +54,10 @@ class Elsewhere:
             names = tuple(folders)
             os.environ.update(folders)
             folders.clear()  # what else has them is a module's
+            null = os.open(os.devnull, os.O_WRONLY)  # what is printed was printed
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            os.close(null)
             gc.disable()  # it forgets tuples of texts
             registered: list[object] = []  # that `atexit` has, before 3.14, is not to be seen
             plain = atexit.register
@@ -65,6 +69,7 @@ class Elsewhere:
             atexit.register = register  # type: ignore[assignment]
             paths = paths_in_code.of(load)
             atexit.register = plain
+            streams.flush()
             from pasture_image.inside import moved
 
             is_seen = moved.write(self._kept, f"{_MARK}{os.getppid()}", names)

@@ -126,8 +126,9 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
     """
     from pasture.fork_safety import generators
     from pasture.interpreter import native
-    from pasture_image.inside import loops, observing, process_state, program, recording
+    from pasture_image.inside import loops, observing, printed, process_state, program, recording
     from pasture_image.inside.elsewhere import Elsewhere
+    from pasture_image.inside.notes import Note
     from pasture_image.inside.trial import Trial
     from pasture_image.inside.variables import VariablesRead, may_follow
 
@@ -138,6 +139,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
 
         with recording.own():
             rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
+    recorder = printed.Recorder()
     taken = _take_low_descriptors()
     with recording.own():
         trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
@@ -148,6 +150,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
             VariablesRead(environ) as variables,
             observing.Observed(variables.read_all),
             generators.observed(),
+            recorder,
         ):
             _load_modules(order, rehearsed)
             if order.warm:
@@ -167,6 +170,8 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
             kept, found, left, paths = elsewhere.compared(names, trial.values, load_s)
             _note_kept(kept, outcome)
             _renew(found, left, paths)
+        unlike = printed.keep(outcome.printed if outcome is not None else None)
+        observing.note(Note("printed", name) for name in unlike)
     for name in order.held:  # programs have none of them
         os.environ.pop(name, None)
     for number in taken:
@@ -174,11 +179,12 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
 
 
 def _load_modules(order: Order, rehearsed: Iterable[str]) -> None:
-    from pasture_image.inside import observing
+    from pasture_image.inside import observing, printed
 
     for name in order.preload:
         observing.occasion = f"while {name} was loaded"
         load(name)
+        printed.take(name)
     for name in rehearsed:
         with suppress(Exception):  # what only the rehearsal can import, it imports
             importlib.import_module(name)

@@ -34,6 +34,8 @@ SENTENCES = {
     "process": "{} holds the id of its process: programs get that of another one",
     "differs": "{} differs from load to load: programs get what it was when modules were loaded",
     "follows": "{}: python runs programs with another one; --env NAME=VALUE builds for them",
+    "printed": "{} prints while loading, something else each time: the build has printed it, and "
+    "programs do not",
     "user": "{} read the user while loading: programs see the build's user",
     "host": "{} read the host name while loading: programs see the build machine's name",
     "kernel": "{} was read while modules were loaded: programs see the kernel's answer of then",

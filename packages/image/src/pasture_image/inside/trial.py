@@ -19,12 +19,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pasture_image.inside import memory, process_state
+from pasture_image.inside import memory, printed, process_state, streams
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.arguments import Arguments, stand_in
 from pasture_image.inside.process_state import State
 
 _MIN_TIMEOUT_S = 60.0
+_TIMEOUT_S = 5.0
+_END = b"\0zqend\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,7 @@ class Outcome:
         set_in_c: variables that `os.environ` knows nothing of.
         readers: modules that have read the arguments.
         questions: what others have asked of them; askers: those.
+        printed: what modules have printed.
     """
 
     states: tuple[State, State]
@@ -50,6 +53,7 @@ class Outcome:
     readers: Sequence[str] = ()
     questions: Sequence[tuple[str, str, bool]] = ()
     askers: Sequence[str] = ()
+    printed: Sequence[Sequence[str]] = ()
 
 
 class Trial:
@@ -122,26 +126,50 @@ def _report(load: Callable[[], object], file: int) -> bytes:
     }
     asked = (arguments.readers(), arguments.questions(), arguments.askers())
     found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c, *asked)
-    return json.dumps({name: getattr(found, name) for name in Outcome.__slots__}).encode()
+    pairs = {name: getattr(found, name) for name in Outcome.__slots__}
+    return json.dumps({**pairs, "printed": printed.found}).encode()
 
 
 def _differ() -> Arguments:
-    """Have another terminal, other arguments, another time zone and another state."""
+    """Have other terminals, other arguments, another time zone and another state."""
     with suppress(OSError):  # there is no /dev/pts
-        master, terminal = os.openpty()
-        for number in (0, 1, 2):
-            os.dup2(terminal, number)
-        _thread.start_new_thread(_drain, (master,))  # unknown to `threading`
+        printed.recorder = _Terminals()
     os.environ["TZ"] = "Asia/Tokyo"
     time.tzset()
     process_state.differ()
     return stand_in()
 
 
-def _drain(terminal: int) -> None:
+class _Terminals:
+    """Take what is printed to them, in the place of the standard streams."""
+
+    def __init__(self) -> None:
+        self._read = [bytearray(), bytearray()]
+        for number, read in ((1, self._read[0]), (2, self._read[1])):
+            master, terminal = os.openpty()
+            os.dup2(terminal, number)
+            os.close(terminal)
+            _thread.start_new_thread(_drain, (master, read))  # unknown to `threading`
+        os.dup2(1, 0)
+
+    def take(self, module: str) -> None:
+        """Note what was printed since the last call."""
+        streams.flush()
+        for number, read in enumerate(self._read, 1):
+            with suppress(OSError):  # it is closed
+                os.write(number, _END)
+            end = time.monotonic() + _TIMEOUT_S
+            while _END not in read and time.monotonic() < end:
+                time.sleep(0.001)
+            data, _, _ = bytes(read).partition(_END)
+            del read[: len(data) + len(_END)]
+            printed.note(module, number, data.replace(b"\r\n", b"\n"))  # as terminals have it
+
+
+def _drain(terminal: int, read: bytearray) -> None:
     with suppress(OSError):
-        while os.read(terminal, 1 << 16):
-            pass
+        while data := os.read(terminal, 1 << 16):
+            read += data
 
 
 def in_c() -> dict[str, str]:
