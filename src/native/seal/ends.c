@@ -4,8 +4,8 @@
  * What refers to an object with an end is asked whether it owns it, in the same look. Owners of owners may
  * have had their turn by then: where there are owners, those that refer to what may be one wait (order.h)
  * and are asked again, backwards and forwards by address, until a look finds none. A chain of owners is
- * found in one look if their addresses go up or down. In a graph whose parts refer to each other all of it owns what one part holds. If that is too much,
- * only owners within OWNER_LEVELS stay mortal.
+ * found in one look if their addresses go up or down. In a graph whose parts refer to each other all of
+ * it owns what one part holds. If that is too much, only owners within OWNER_LEVELS stay mortal.
  *
  * Bits: marked    its end matters
  *       noted     met: in no list and in `unlisted`, or a dictionary of a module, or it counts buffers

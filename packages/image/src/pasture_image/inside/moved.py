@@ -119,13 +119,16 @@ def compare(
             if (
                 not names
                 and path in by_itself
-                and (is_alike or path not in own.keys() & there.keys())
+                and (is_alike or path not in own or path not in there)
             ):
                 continue
             return {}, [f"{' or '.join(pairs)} decides {kept.owner(path)}"]
         for name in names:
             value, folder = pairs[name]
-            place = _place(*holders[path], own_pairs) if path in holders else None
+            place = None
+            if path in holders:
+                holder, label = holders[path]  # a tuple of arguments would refer to the holder, too
+                place = _place(holder, label, own_pairs)
             if name not in found:
                 continue
             at = (id(place[0]), place[1]) if place is not None else None
