@@ -82,6 +82,47 @@ def test_a_server_by_itself_uses_at_the_next_start_what_it_has_learned(serve, tm
     assert "pasture: warm-up: GET /learned-5?page=2" in server.log
 
 
+@pytest.mark.parametrize("options", [(), ("--fork-spawned",)], ids=["forkserver", "spawn"])
+def test_what_a_pool_sets_before_it_imports_is_set_at_the_next_start_too(tmp_path, options):
+    method = "spawn" if options else "forkserver"
+    (tmp_path / "settings_of_pool.py").write_text("database = 'sqlite'\n")
+    (tmp_path / "backend_of_pool.py").write_text(
+        "import settings_of_pool\nname = settings_of_pool.database\n"
+    )
+    (tmp_path / "pool_program.py").write_text(
+        "import multiprocessing, sys, time\n"
+        "def begin():\n"
+        "    import settings_of_pool\n"
+        "    settings_of_pool.database = 'postgresql'\n"
+        "    import backend_of_pool\n"
+        "def name(_):\n"
+        "    time.sleep(0.5)\n"
+        "    return sys.modules['backend_of_pool'].name\n"
+        "if __name__ == '__main__':\n"
+        f"    with multiprocessing.get_context('{method}').Pool(1, begin) as pool:\n"
+        "        print(pool.map(name, range(2)))\n"
+    )
+    learned = tmp_path / "learned"
+
+    def run():
+        done = subprocess.run(
+            (
+                *(sys.executable, "-m", "pasture", "run", "--auto", "--learn", str(learned)),
+                *(*options, "--", "python", str(tmp_path / "pool_program.py")),
+            ),
+            env=environment({}),
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.stdout == "['postgresql', 'postgresql']\n", done.stderr
+        return done.stderr
+
+    run()
+    assert "backend_of_pool" in file.read(learned).of("module")
+    assert "is left to workers" in run()
+
+
 def test_workers_that_record_become_molds_and_those_that_come_of_them_record(serve, tmp_path):
     path = tmp_path / "site.profile"
     server = serve(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,11 @@ _NOTHING_YET = (
     "fork from the next start on"
 )
 
+_LEFT_TO_WORKERS = (
+    "auto: what was learned in %s is left to workers: their parent runs nothing of the program, "
+    "which may set what a module reads; after a look at the file: --profile instead of --auto"
+)
+
 _built: list[Built] = []
 _meter: Meter | None = None
 _recorder: Recorder | None = None
@@ -56,6 +61,20 @@ def prepare(settings: ServerSettings, write: Callable[[int, str], object]) -> No
         step_s=settings.warm_timeout_s,
         total_s=settings.warm_total_timeout_s,
     )
+
+
+def left_to_workers(settings: ServerSettings, variable: str) -> ServerSettings:
+    """The settings of a parent that runs nothing of the program, as a forkserver: without what
+    `--auto` has learned, unless the user has named that file.
+
+    Args:
+        variable: which names a profile that the user has chosen.
+    """
+    if settings.auto is None or os.environ.get(variable):
+        return settings
+    if settings.profile is not None:
+        log.info(_LEFT_TO_WORKERS, printable(str(settings.auto)))
+    return replace(settings, auto=None, profile=None)
 
 
 def take_in(
