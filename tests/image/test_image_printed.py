@@ -52,3 +52,15 @@ def test_what_modules_print_differently_is_said(own_images: Images) -> None:
         assert built.returncode == 0
         assert f"{name} prints while loading, something else each time" in built.stdout
         assert own_images.run("-c", f"import {name}").out == b""
+
+
+def test_code_in_c_that_prints_much_and_lets_no_thread_run_is_loaded_twice(
+    own_images: Images,
+) -> None:
+    own_images.module(
+        "much", "import ctypes\nctypes.PyDLL(None).write(1, b'x' * 100_000, 100_000)\n"
+    )
+    built = own_images.build("--preload", "much")
+    assert "cannot be loaded twice" not in built.stderr
+    assert own_images.run("-c", "import much") == own_images.python("-c", "import much")
+    assert own_images.why("-c", "import much") == ""

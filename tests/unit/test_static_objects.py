@@ -9,7 +9,8 @@ pytestmark = pytest.mark.once
 
 NATIVE = Path(__file__).parent.parent.parent / "src" / "native"
 
-HOLDS = r"(?:PyObject|PyTypeObject|container_type|dying_module|scratch_stack|mark_bits|PyGC_Head|frozen_part)\b"
+HELD = "PyObject|PyTypeObject|container_type|dying_module|scratch_stack|mark_bits|PyGC_Head"
+HOLDS = rf"(?:{HELD}|frozen_part)\b"
 SIMPLE = re.compile(rf"^static {HOLDS} \**([^;(=]+);", re.M)
 STRUCT = re.compile(
     rf"^static struct \{{\n((?:(?!^\}}).*\n)*?[^\n]*{HOLDS}(?:(?!^\}}).*\n)*)\}} (\w+)", re.M

@@ -7,7 +7,6 @@ and loads after it: what that has compiled and cached is there.
 
 from __future__ import annotations
 
-import _thread
 import json
 import os
 import posix
@@ -17,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from pasture_image.inside import memory, printed, process_state, streams
 from pasture_image.inside.apart import Apart
@@ -144,32 +143,43 @@ class _Terminals:
     """Take what is printed to them, in the place of the standard streams."""
 
     def __init__(self) -> None:
-        self._read = [bytearray(), bytearray()]
-        for number, read in ((1, self._read[0]), (2, self._read[1])):
+        self._files: list[int] = []
+        self._taken = [0, 0]
+        for number in (1, 2):
             master, terminal = os.openpty()
+            self._files.append(memory.create("pasture-terminal"))
+            if os.fork() == 0:  # a thread would wait for code in C that prints and has the GIL
+                os.close(terminal)
+                _drain(master, self._files[-1])
+            os.close(master)
             os.dup2(terminal, number)
             os.close(terminal)
-            _thread.start_new_thread(_drain, (master, read))  # unknown to `threading`
         os.dup2(1, 0)
 
     def take(self, module: str) -> None:
         """Note what was printed since the last call."""
         streams.flush()
-        for number, read in enumerate(self._read, 1):
+        for number, file in enumerate(self._files, 1):
             with suppress(OSError):  # it is closed
                 os.write(number, _END)
-            end = time.monotonic() + _TIMEOUT_S
-            while _END not in read and time.monotonic() < end:
+            before, end = self._taken[number - 1], time.monotonic() + _TIMEOUT_S
+            while _END not in (read := _from(file, before)) and time.monotonic() < end:
                 time.sleep(0.001)
-            data, _, _ = bytes(read).partition(_END)
-            del read[: len(data) + len(_END)]
+            data, _, _ = read.partition(_END)
+            self._taken[number - 1] = before + len(data) + len(_END)
             printed.note(module, number, data.replace(b"\r\n", b"\n"))  # as terminals have it
 
 
-def _drain(terminal: int, read: bytearray) -> None:
+def _from(file: int, offset: int) -> bytes:
+    return os.pread(file, max(os.fstat(file).st_size - offset, 0), offset)
+
+
+def _drain(terminal: int, file: int) -> NoReturn:
+    """In a process that ends with the terminal's last other user."""
     with suppress(OSError):
         while data := os.read(terminal, 1 << 16):
-            read += data
+            os.write(file, data)
+    os._exit(0)
 
 
 def in_c() -> dict[str, str]:
