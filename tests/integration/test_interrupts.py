@@ -18,8 +18,12 @@ IS_LONG = "PASTURE_LONG" in os.environ
 MOMENTS_S = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2, 4) if IS_LONG else (0.1, 0.5, 3)
 """After the start; all ten with `make test-commands`, on an otherwise idle machine."""
 TIMEOUT_S = 2.0 if IS_LONG else 40.0  # the latter of a machine under load
-NOT_OURS = ("init_import_site", "<frozen site>", "<frozen runpy>", "bin/pasture")
-"""In a traceback from before the first line of pasture is run: it is the interpreter's own."""
+NOT_OURS = (
+    *("init_import_site", "<frozen site>", "<frozen runpy>", "bin/pasture"),
+    "while calling weakref callback",
+)
+"""In a traceback from before the first line of pasture is run, or where the interpreter ignores
+what is raised: it is the interpreter's own."""
 COMMANDS = {
     "try": ("try", "shop:app", "--requests", "1000000"),
     "doctor": ("doctor", "--wait", "60", "--", "sleep", "600"),

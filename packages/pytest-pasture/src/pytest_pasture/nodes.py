@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,10 @@ class ControllerIO(SocketIO):
     """The controller's end, which can end the process at the other one."""
 
     request: Request
+
+    def write(self, data: bytes, /) -> None:
+        with suppress(ConnectionError):  # a worker that is gone, which is read later
+            super().write(data)
 
     def wait(self) -> int | None:
         self.request.settled.wait()
