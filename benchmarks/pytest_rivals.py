@@ -38,7 +38,8 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
 }
 RIVALS = {"zygote": "pytest-zygote==0.1.1", "parallex": "pytest-parallex==0.2.5"}
 SLOWER = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED")
-"""Variables with which each run would rewrite the assertions of all tests again."""
+"""Variables of a machine. With the first, each run would rewrite the assertions of all tests again;
+with the other one, each piece of output would be written by itself."""
 
 TESTS_A_FILE = 100
 SAMPLE_S = 0.1

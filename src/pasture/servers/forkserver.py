@@ -17,7 +17,7 @@ import sys
 from pasture.fork_safety import generators
 from pasture.serving.profiled import left_to_workers
 from pasture.serving.sealer import Sealer, or_end
-from pasture.serving.settings import SETTINGS, settings_or_end
+from pasture.serving.settings import settings_or_end
 
 
 def _listed() -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def _listed() -> tuple[str, ...]:
     return ()
 
 
-_settings = left_to_workers(settings_or_end(), SETTINGS["profile"].variable)
+_settings = left_to_workers(settings_or_end())
 sealer = Sealer(dataclasses.replace(_settings, preload=(*_listed(), *_settings.preload)))
 
 if "pasture.servers.observed_forkserver" in sys.modules:

@@ -24,7 +24,7 @@ from pasture.refork.mold import ForkFailed, fork_orphan
 from pasture.scoreboard.recorder import recorder
 from pasture.serving.profiled import left_to_workers
 from pasture.serving.sealer import Sealer, show_log
-from pasture.serving.settings import SETTINGS, ServerSettings, read_environment
+from pasture.serving.settings import ServerSettings, read_environment
 
 MAX_FILES = 250
 """That the kernel passes with one message, about. Source: unix(7), SCM_MAX_FD."""
@@ -76,7 +76,7 @@ class Server:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         show_log()
         try:
-            settings = left_to_workers(read_environment(), SETTINGS["profile"].variable)
+            settings = left_to_workers(read_environment())
         except PastureError as error:
             sys.exit(str(error))
         util._flush_std_streams()  # type: ignore[attr-defined]

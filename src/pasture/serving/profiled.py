@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pasture.log_lines import log
+from pasture.serving.settings import SETTINGS
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable, to_json
 from pasture.warmup.guard import STEP_S, TOTAL_S
@@ -63,14 +64,11 @@ def prepare(settings: ServerSettings, write: Callable[[int, str], object]) -> No
     )
 
 
-def left_to_workers(settings: ServerSettings, variable: str) -> ServerSettings:
+def left_to_workers(settings: ServerSettings) -> ServerSettings:
     """The settings of a parent that runs nothing of the program, as a forkserver: without what
     `--auto` has learned, unless the user has named that file.
-
-    Args:
-        variable: which names a profile that the user has chosen.
     """
-    if settings.auto is None or os.environ.get(variable):
+    if settings.auto is None or os.environ.get(SETTINGS["profile"].variable):
         return settings
     if settings.profile is not None:
         log.info(_LEFT_TO_WORKERS, printable(str(settings.auto)))

@@ -55,7 +55,7 @@ class Recorder:
         for number, (file, plain) in enumerate(zip(self._files, self._plain, strict=True), 1):
             posix.dup2(plain, number)
             posix.close(plain)
-            data = _read(file)
+            data = since(file, 0)
             while data:
                 data = data[posix.write(number, data) :]
             posix.close(file)
@@ -64,13 +64,14 @@ class Recorder:
         """Note what was printed since the last call."""
         streams.flush()
         for number, file in enumerate(self._files, 1):
-            data = _read(file)
-            note(module, number, data[self._taken[number] :])
-            self._taken[number] = len(data)
+            data = since(file, self._taken[number])
+            note(module, number, data)
+            self._taken[number] += len(data)
 
 
-def _read(file: int) -> bytes:
-    return posix.pread(file, posix.fstat(file).st_size, 0)
+def since(file: int, offset: int) -> bytes:
+    """What has been written to a file from an offset on."""
+    return posix.pread(file, posix.fstat(file).st_size - offset, offset)
 
 
 def note(module: str, number: int, data: bytes) -> None:

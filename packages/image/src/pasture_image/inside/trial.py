@@ -163,15 +163,11 @@ class _Terminals:
             with suppress(OSError):  # it is closed
                 os.write(number, _END)
             before, end = self._taken[number - 1], time.monotonic() + _TIMEOUT_S
-            while _END not in (read := _from(file, before)) and time.monotonic() < end:
+            while _END not in (read := printed.since(file, before)) and time.monotonic() < end:
                 time.sleep(0.001)
-            data, _, _ = read.partition(_END)
-            self._taken[number - 1] = before + len(data) + len(_END)
+            data, end_of_module, _ = read.partition(_END)
+            self._taken[number - 1] = before + len(data) + len(end_of_module)
             printed.note(module, number, data.replace(b"\r\n", b"\n"))  # as terminals have it
-
-
-def _from(file: int, offset: int) -> bytes:
-    return os.pread(file, max(os.fstat(file).st_size - offset, 0), offset)
 
 
 def _drain(terminal: int, file: int) -> NoReturn:
