@@ -249,10 +249,13 @@ def web_worker_killed_then_reload_then_stop(site: Site) -> object:
         until(lambda: program.log.count("Booting worker") == 3, "no new worker")
         reloaded = site.ask("b")
         wait_for_idle_workers(program, 1, but=site.at_work("b"))
+        old = set(program.members()) - {program.pid}
         program.send_signal(signal.SIGHUP)
         until(lambda: program.log.count("Booting worker") == 5, "not reloaded")
         site.release("b")
         answers.append(reloaded.answer())
+        # The new workers boot before the old ones are stopped: those may take requests till then.
+        until(lambda: not old & set(program.members()), "old workers are left")
         stopped = site.ask("c")
         wait_for_idle_workers(program, 1, but=site.at_work("c"))
         program.send_signal(signal.SIGTERM)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.fork_safety import generators
+from pasture.fork_safety import generators, identity
 from pasture.profile import effects
 from pasture.profile.build import Built, build, build_in_image, problems_of
 from pasture.profile.file import profile_of
@@ -188,7 +188,10 @@ def test_caches_of_functions_without_arguments_are_filled(there: Path) -> None:
     assert not there.exists()
 
 
-def test_a_cache_that_each_worker_would_fill_otherwise_stays_empty(there: Path) -> None:
+def test_a_cache_that_each_worker_would_fill_otherwise_stays_empty(
+    there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "_SMALL", 0)  # also where this process has a small id
     assert built("module", "learned_caches")["learned_caches"].problem is None
     caches = sys.modules["learned_caches"]
     with generators.observed():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.fork_safety import caches
+from pasture.fork_safety import caches, identity
 from pasture.profile import file
 from pasture.profile.file import Profile, profile_of
 from pasture.profile.recorder import Recorder
@@ -239,8 +239,9 @@ def test_a_module_that_loads_itself_at_its_first_use_stays_unloaded(
 
 
 def test_what_names_the_process_is_not_recorded_and_no_longer_in_the_file(
-    recorder: Recorder, path: Path
+    recorder: Recorder, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(identity, "_SMALL", 0)  # also where this process has a small id
     file.write(path, profile_of({"cache": ["lazily.own:name"], "module": ["lazily.started"]}))
     own = importlib.import_module("lazily.own")
     importlib.import_module("lazily.started")
