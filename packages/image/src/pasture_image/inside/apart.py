@@ -9,11 +9,16 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 from select import select
 from time import monotonic
 
 from pasture.proc.parent import end_with_parent
 from pasture_image.inside import variables
+
+_HAS_ENDED = posix.WEXITED | posix.WNOHANG | posix.WNOWAIT
+_LOOK_S = 1.0
+"""How often it is looked at while it says nothing."""
 
 
 class Apart:
@@ -55,11 +60,14 @@ class Apart:
         posix.close(writer)
 
     def result(self, timeout_s: float) -> bytes | None:
-        """What the work has found out; empty if it failed, None if it takes longer. Ends it."""
+        """What the work has found out; empty if it failed. Ends it.
+
+        None if it takes longer, or waits for a lock that this process has and keeps.
+        """
         with suppress(OSError):
             os.write(self._gate, b"1")
         try:
-            return _read(self._reader, monotonic() + timeout_s)
+            return self._read(monotonic() + timeout_s)
         finally:
             self.end()
 
@@ -72,6 +80,38 @@ class Apart:
         except ProcessLookupError:  # it had no time to become a group
             os.kill(self._pid, signal.SIGKILL)
         posix.waitpid(self._pid, 0)
+
+    def _read(self, end: float) -> bytes | None:
+        """All that comes until it has ended: what it has started may keep its pipe open."""
+        found = bytearray()
+        is_waiting = False
+        while (left := end - monotonic()) > 0:
+            has_ended = posix.waitid(posix.P_PID, self._pid, _HAS_ENDED) is not None
+            if select([self._reader], [], [], 0 if has_ended else min(left, _LOOK_S))[0]:
+                part = os.read(self._reader, 1 << 16)
+                if not part:
+                    return bytes(found)
+                found += part
+            elif has_ended:
+                return bytes(found)
+            else:
+                was_waiting, is_waiting = is_waiting, self._waits_for_lock()
+                if was_waiting and is_waiting:
+                    return None
+        return None
+
+    def _waits_for_lock(self) -> bool:
+        """Whether it waits for a lock that this process has: proc_locks(5)."""
+        own, holder = os.getpid(), 0
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if fields[1] != "->":
+                holder = int(fields[4])
+            elif holder == own:
+                with suppress(OSError):  # that process has ended
+                    if os.getpgid(int(fields[5])) == self._pid:
+                        return True
+        return False
 
 
 def _stand_alone(parent: int) -> None:
@@ -94,14 +134,3 @@ def _perform(work: Callable[[], bytes], report_to: int) -> None:
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
-
-
-def _read(reader: int, end: float) -> bytes | None:
-    """All that comes until the other end is closed; None if that takes too long."""
-    found = bytearray()
-    while (left := end - monotonic()) > 0 and select([reader], [], [], left)[0]:
-        part = os.read(reader, 1 << 16)
-        if not part:
-            return bytes(found)
-        found += part
-    return None
