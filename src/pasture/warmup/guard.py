@@ -1,13 +1,15 @@
 """The one place where code of the application runs inside of the process that forks.
 
 Owns keeping that process safe from it. The code has a limited time, and an ending signal stops it.
-Changes that it makes to the process's state are undone. None of its exceptions ends the process,
-and a process that it forks does not come back from it. Only `KeyboardInterrupt` passes: the user
+Changes that it makes to the process's state are undone, but for variables that modules set while
+they are loaded: no worker loads them again. None of its exceptions ends the process, and a process
+that it forks does not come back from it. Only `KeyboardInterrupt` passes: the user
 wants the process to end. `interrupts` says which code cannot be stopped.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from time import monotonic, perf_counter
 from typing import Generic, TypeVar
 
 from pasture.log_lines import log
+from pasture.warmup.imported_variables import ImportedVariables
 from pasture.warmup.interrupts import Interrupted, Interrupts
 from pasture.warmup.process_state import ProcessState
 
@@ -67,17 +70,20 @@ class Guard:
     ) -> None:
         self.has_limit = Interrupts.are_possible()
         self._interrupts = Interrupts()
+        self._imported = ImportedVariables()
         self._on_start = on_start
         self._step_s = step_s
         self._deadline = monotonic() + total_s if total_s else None
 
     def __enter__(self) -> Guard:
+        self._imported.__enter__()
         if self.has_limit:
             self._interrupts.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Have an ending signal's own handler called; raises Ended, or as the handler does."""
+        self._imported.__exit__()
         if not self.has_limit:
             return
         self._interrupts.__exit__()
@@ -101,10 +107,11 @@ class Guard:
         """
         self._on_start(name)
         if not self.has_limit:
-            return _run(name, function, in_main_thread=False)
+            return self._run(name, function, in_main_thread=False)
         limit_s = self._limit_s()
         limit_s = max(limit_s, least_s) if limit_s else 0.0
-        outcome = _run(name, lambda: self._interrupts.call(function, limit_s), in_main_thread=True)
+        call = functools.partial(self._interrupts.call, function, limit_s)
+        outcome = self._run(name, call, in_main_thread=True)
         if self._interrupts.ended_by:
             raise Ended(f"{name}: {outcome.error}")
         return outcome
@@ -115,26 +122,28 @@ class Guard:
             limits.append(max(self._deadline - monotonic(), _MIN_S))
         return min(limits, default=0.0)
 
-
-def _run(name: str, function: Callable[[], Result], *, in_main_thread: bool) -> Outcome[Result]:
-    own, started = os.getpid(), perf_counter()
-    state = ProcessState(in_main_thread=in_main_thread)
-    value: Result | None = None
-    error: str | None = None
-    try:
-        value = function()
-    except Interrupted as raised:
-        error = str(raised)
-    except KeyboardInterrupt:
-        if os.getpid() == own:
-            raise
-    except BaseException as raised:
-        error = describe(raised)
-    finally:
-        if os.getpid() != own:
-            _end_the_copy(name)
-        changed = state.restore()
-    return Outcome(value, error, changed, perf_counter() - started)
+    def _run(
+        self, name: str, function: Callable[[], Result], *, in_main_thread: bool
+    ) -> Outcome[Result]:
+        own, started = os.getpid(), perf_counter()
+        state = ProcessState(in_main_thread=in_main_thread)
+        value: Result | None = None
+        error: str | None = None
+        self._imported.begin()
+        try:
+            value = function()
+        except Interrupted as raised:
+            error = str(raised)
+        except KeyboardInterrupt:
+            if os.getpid() == own:
+                raise
+        except BaseException as raised:
+            error = describe(raised)
+        finally:
+            if os.getpid() != own:
+                _end_the_copy(name)
+            changed = state.restore(self._imported.end())
+        return Outcome(value, error, changed, perf_counter() - started)
 
 
 def _end_the_copy(name: str) -> None:

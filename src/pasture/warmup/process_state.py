@@ -11,7 +11,7 @@ import locale
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,8 +91,16 @@ class ProcessState:
         self._of_c_code = {number: handling_of(number) for number in unknown}
         self._environment = dict(os.environ)
 
-    def restore(self) -> tuple[str, ...]:
-        """Put back what is different now; returns what that was, a few words each."""
+    def restore(self, kept: Mapping[str, str | None] | None = None) -> tuple[str, ...]:
+        """Put back what is different now; returns what that was, a few words each.
+
+        Args:
+            kept: variables of the environment that have another value from now on; None if deleted.
+        """
+        for name, value in (kept or {}).items():
+            self._environment.pop(name, None)
+            if value is not None:
+                self._environment[name] = value
         return (*self._restore_handlers(), *self._restore_environment(), *self._restore_aspects())
 
     def _restore_handlers(self) -> Iterator[str]:

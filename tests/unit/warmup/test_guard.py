@@ -270,6 +270,37 @@ def test_what_a_request_changes_of_the_process_is_put_back_and_reported(
     assert report.problems == (f"GET /bad changed {what}: put back",)
 
 
+@both
+def test_variables_that_modules_set_while_they_are_loaded_stay(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that had to load it, in a request, would have them."""
+    below = "import os\nos.environ['HERD_BELOW'] = 'a'\n"
+    above = "import os, herd_below\nos.environ['HERD_OWN'] = 'b'\ndel os.environ['HERD_OLD']\n"
+    for name, text in (("herd_below", below), ("herd_above", above)):
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("HERD_OLD", "c")
+    monkeypatch.delenv("HERD_BELOW", raising=False)
+    monkeypatch.delenv("HERD_OWN", raising=False)
+
+    def load_and_change() -> None:
+        import herd_above  # type: ignore[import-not-found]
+
+        assert herd_above.__name__ == "herd_above"
+        os.environ.update(HERD_OWN="d", HERD_OF_REQUEST="e")
+
+    try:
+        report = warm_up(make(load_and_change), ["/bad"])
+        found = {name: value for name, value in os.environ.items() if name.startswith("HERD_")}
+        assert found == {"HERD_BELOW": "a", "HERD_OWN": "b"}
+        changed = "the variable 'HERD_OF_REQUEST', the variable 'HERD_OWN'"
+        assert report.problems == (f"GET /bad changed {changed}: put back",)
+    finally:
+        sys.modules.pop("herd_above", None)
+        sys.modules.pop("herd_below", None)
+
+
 def test_a_lifespan_that_takes_signals_for_its_loop_gives_them_back() -> None:
     async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
         assert scope["type"] == "lifespan"
