@@ -24,6 +24,7 @@ from pasture_image.inside import (
     generators,
     locales,
     loops,
+    made,
     printed,
     process_state,
     program,
@@ -57,6 +58,7 @@ def prepare(python: str) -> None:
     pids.update((os.getpid(), os.getppid()))
     streams.flush()
     generators.prepare()
+    made.prepare()
     end.keep_modules()
     exit.before_leaving(end.finish)
 
@@ -105,6 +107,7 @@ def begin(
         file = _absolute(os.fsdecode(text)) if kind == "f" else None
         _switch_on_seal()
         process_state.apply(again)
+        made.begin_program()
     except Exception as error:
         _start_over(argv, environ, error)
     native().run_main(

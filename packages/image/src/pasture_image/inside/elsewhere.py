@@ -80,9 +80,9 @@ class Elsewhere:
 
     def compared(
         self, names: Iterable[str], other: int, load_s: float
-    ) -> tuple[list[Note], dict[str, Follows], list[str], list[str]]:
-        """What modules keep, what follows each variable, what none can be renewed for, and the
-        paths that code has.
+    ) -> tuple[list[Note], dict[str, Follows], list[str], list[str], list[tuple[str, str]]]:
+        """What modules keep, what follows each variable, what none can be renewed for, the paths
+        that code has, and what was made (`made.found`).
 
         Args:
             names: of variables that were read.
@@ -106,24 +106,28 @@ class Elsewhere:
         paths = self._paths(pairs, timeout_s) if pairs else None
 
         def compare() -> bytes:
-            from pasture_image.inside import kept, moved
+            from pasture_image.inside import kept, made, moved, record
 
             if above is not None:
                 moved.remove(above)
             holders: dict[str, tuple[Any, str]] = {}
             own, second = moved.values(holders), kept.read(other)
             by_itself = moved.differing(own, second)
-            notes = kept.notes(own, second, by_itself)
+            counted = record.counted(record.parsed(record.read(self._record)))
+            new = made.found(own, second[-1], by_itself, counted)
+            owners = {owner for _, owner in new}
+            notes = [one for one in kept.notes(own, second, by_itself) if one[1] not in owners]
             if paths is not None:
                 third = kept.read(self._kept)
                 found = moved.compare(pairs, asked, (own, holders), third, by_itself)
             else:
                 found = {}, [f"{' or '.join(pairs)} decides what is not seen"] if pairs else []
-            return json.dumps([notes, *found]).encode()
+            return json.dumps([notes, *found, new]).encode()
 
         data = Apart(compare, self._environ, self._close).result(timeout_s)
-        notes, found, more = json.loads(data or b"[[], {}, []]")
-        return [Note(*note) for note in notes], _resolved(found), [*left, *more], paths or []
+        notes, found, more, new = json.loads(data or b"[[], {}, [], []]")
+        notes = [Note(*note) for note in notes]
+        return notes, _resolved(found), [*left, *more], paths or [], new
 
     def _paths(self, pairs: Mapping[str, tuple[str, str]], timeout_s: float) -> list[str] | None:
         """Let it load where variables name the other folder; None if something is not seen."""

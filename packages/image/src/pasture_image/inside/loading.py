@@ -126,7 +126,15 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
     """
     from pasture.fork_safety import generators
     from pasture.interpreter import native
-    from pasture_image.inside import loops, observing, printed, process_state, program, recording
+    from pasture_image.inside import (
+        loops,
+        made,
+        observing,
+        printed,
+        process_state,
+        program,
+        recording,
+    )
     from pasture_image.inside.elsewhere import Elsewhere
     from pasture_image.inside.notes import Note
     from pasture_image.inside.trial import Trial
@@ -167,9 +175,10 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         _compare(before, outcome)
         if outcome is not None:
             names = () if order.warm else may_follow()  # no other load is warmed up
-            kept, found, left, paths = elsewhere.compared(names, trial.values, load_s)
+            kept, found, left, paths, new = elsewhere.compared(names, trial.values, load_s)
             _note_kept(kept, outcome)
             _renew(found, left, paths)
+            observing.note(Note("made", one) for one in made.keep(new))
         unlike = printed.keep(outcome.printed if outcome is not None else None)
         observing.note(Note("printed", name) for name in unlike)
     for name in order.held:  # programs have none of them

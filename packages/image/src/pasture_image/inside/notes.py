@@ -33,6 +33,8 @@ SENTENCES = {
     "relative": "{} was looked for by a relative path, in /: programs get what was there",
     "process": "{} holds the id of its process: programs get that of another one",
     "differs": "{} differs from load to load: programs get what it was when modules were loaded",
+    "made": "{}, a folder that modules made while they were loaded, by another name each time: one "
+    "program at a time has it, and python runs the others",
     "follows": "{}: python runs programs with another one; --env NAME=VALUE builds for them",
     "printed": "{} prints while loading, something else each time: the build has printed it, and "
     "programs do not",
