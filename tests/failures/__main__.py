@@ -18,18 +18,21 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from entries import ENTRIES
+from servers import SERVED, run_server
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
 SCRATCH = REPOSITORY / "build" / "failures"
 CALLS_MARK = 0x7061
 MODES = {"memory": (0, 3), "malloc": (0, 3), "calls": (0, 1, 2, 3)}
+SERVER_MODES = (0, 1)
 MODE_NAMES = ("one fails", "one, another error", "one writes half", "all from the n-th on")
 START_LIMIT_S = 60
 
@@ -83,7 +86,7 @@ def build(python: Path) -> Path:
         key.update(path.read_bytes())
     folder = SCRATCH / f"{python.parent.parent.name}-{key.hexdigest()[:12]}"
     if not (folder / "calls").exists():
-        for old in SCRATCH.glob(f"{python.parent.parent.name}-*"):
+        for old in SCRATCH.glob(f"{python.parent.parent.name}-" + 12 * "[0-9a-f]"):
             shutil.rmtree(old)
         folder.mkdir(parents=True)
         compile_c = [
@@ -115,8 +118,9 @@ def run_entry(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
         "PYTHONPATH": os.pathsep.join([str(folder), str(HERE)]),
         "PYTHONHASHSEED": "0",
     }
-    work = folder / f"work-{os.getpid()}"
-    work.mkdir(exist_ok=True)
+    work = folder / f"work-{row.entry}-{row.kind}-{row.mode}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
     command = [*traced, "env", f"LD_PRELOAD={folder / 'failing.so'}", *words]
     with subprocess.Popen(
         command, env=environ, cwd=work, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -127,14 +131,14 @@ def run_entry(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    shutil.rmtree(work)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:
     """Starts by pasture-python, each in a process of its own."""
     stub = python.parent / "pasture-python"
     variables, words = STARTS[row.entry]
-    work = folder / "images"
+    work = folder / f"image-{row.entry}-{row.mode}"
     if not (work / "app.img").exists():
         work.mkdir(exist_ok=True)
         build = ["-m", "pasture", "image", "build", "-o", "app.img", "--preload", "json"]
@@ -158,6 +162,7 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
             line["wrong"] = f"not at its end after {START_LIMIT_S} s"
         else:
             line |= json.loads(log.read_text())
+            line.pop("seen")
             is_same = (done.returncode, done.stdout) == (whole.returncode, whole.stdout)
             line["raised"] = "" if is_same else f"status {done.returncode}"
             if done.returncode < 0:
@@ -174,6 +179,12 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
             break
 
 
+def serve(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:
+    """Some points of each call: servers.py."""
+    for line in run_server(python, folder, row.entry, row.mode, first):
+        yield json.dumps(line)
+
+
 def is_known(line: dict[str, Any]) -> bool:
     return any(part in line["wrong"] for part in KNOWN)
 
@@ -185,7 +196,7 @@ def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> li
     first = lines[-1]["n"] + step if lines else 1
     deadline, is_late = time.monotonic() + limit_s, limit_s == 0
     if not is_late and (not lines or lines[-1]["failed"] != 0):
-        run = run_start if row.entry in STARTS else run_entry
+        run = run_start if row.entry in STARTS else serve if row.entry in SERVED else run_entry
         with (
             path.open("a", buffering=1) as file,
             contextlib.closing(run(python, folder, row, first, step)) as found,
@@ -203,17 +214,16 @@ def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> li
 
 
 def rows(names: list[str], kind: str | None, mode: int | None) -> list[Row]:
-    unknown = {*names} - {*ENTRIES, *STARTS}
-    if unknown:
-        sys.exit(
-            f"no such entry point: {', '.join(unknown)}; there are {', '.join([*ENTRIES, *STARTS])}"
-        )
+    every = [*ENTRIES, *STARTS, *SERVED]
+    if unknown := {*names} - {*every}:
+        sys.exit(f"no such entry point: {', '.join(unknown)}; there are {', '.join(every)}")
     return [
         Row(entry, each, one)
-        for entry in names or [*ENTRIES, *STARTS]
+        for entry in names or every
         for each, modes in MODES.items()
         for one in modes
         if kind in (None, each) and mode in (None, one)
+        if entry not in SERVED or one in SERVER_MODES
         if each == "calls" or (entry in ENTRIES and each in ENTRIES[entry].kinds)
     ]
 
@@ -232,14 +242,20 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="for each row; 0 shows what is kept"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="rows at a time")
     asked = parser.parse_args()
     if platform.machine() != "x86_64":
         sys.exit("system calls are failed on x86-64 alone")
     python = Path(sys.executable)
     folder = build(python)
     points = wrong = known = 0
-    for row in rows(asked.entries, asked.kind, asked.mode):
-        lines = go_on(python, folder, row, asked.step, 60 * asked.minutes)
+
+    def lines_of_row(row: Row) -> list[dict[str, Any]]:
+        return go_on(python, folder, row, asked.step, 60 * asked.minutes)
+
+    asked_for = rows(asked.entries, asked.kind, asked.mode)
+    pool = ThreadPoolExecutor(asked.jobs)
+    for row, lines in zip(asked_for, pool.map(lines_of_row, asked_for), strict=True):
         bad = [line for line in lines if "wrong" in line and not is_known(line)]
         known += sum("wrong" in line and is_known(line) for line in lines)
         failed = sum(line["failed"] != 0 for line in lines)

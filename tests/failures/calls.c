@@ -4,8 +4,8 @@
  *     calls LOG EXEC N MODE PROGRAM...     from when a file of the name EXEC is executed
  *
  * The processes run under a filter (seccomp(2), SECCOMP_RET_TRACE) that stops them at those calls alone that can
- * fail. LOG gets a line at the end: what has failed, how many calls there were, and how many processes
- * were left when the program had ended, a second later.
+ * fail. LOG gets a line at the end: what has failed, how many calls there were, how many processes were left when
+ * the program had ended, a second later, and, where none has failed, the number of each call.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -91,6 +91,8 @@ static const row rows[] = {
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static long wanted, seen, mode; /* as in failing.c */
+enum { NOTED_MAX = 1 << 16 };
+static short noted[NOTED_MAX]; /* the calls that were counted */
 static long failed_call;
 static pid_t failed_in;
 
@@ -195,6 +197,9 @@ at_call(pid_t pid)
             return;
         }
         seen++;
+        if (seen <= NOTED_MAX) {
+            noted[seen - 1] = (short)call->number;
+        }
         if (seen != wanted && !(mode == ALL && seen > wanted)) {
             return;
         }
@@ -358,8 +363,12 @@ main(int argc, char **argv)
                          (void *)(long)(number < 0 ? 0 : number));
         }
     }
-    fprintf(log, "{\"failed\": %ld, \"calls\": %ld, \"left\": %ld, \"in_program\": %s}\n",
+    fprintf(log, "{\"failed\": %ld, \"calls\": %ld, \"left\": %ld, \"in_program\": %s, \"seen\": [",
             failed_call, seen, count_left(), failed_in == program ? "true" : "false");
+    for (long i = 0; failed_call == 0 && i < seen && i < NOTED_MAX; i++) {
+        fprintf(log, "%s%d", i ? ", " : "", noted[i]);
+    }
+    fprintf(log, "]}\n");
     (void)fclose(log);
     if (WIFSIGNALED(program_status)) {
         (void)signal(WTERMSIG(program_status), SIG_DFL);

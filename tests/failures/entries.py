@@ -265,7 +265,7 @@ ENTRIES: dict[str, Entry] = {
     "immortalize": native("immortalize", can_repeat=False, ends_whole=False),
     "gather_code": native("gather_code", can_repeat=False),
     "plug_malloc": native("plug_malloc", can_repeat=False),
-    "plug_pymalloc": native("plug_pymalloc", can_repeat=False),
+    "plug_pymalloc": native("plug_pymalloc", can_repeat=False, kinds=("malloc", "calls")),
     "precompute_types": native("precompute_types"),
     "register_container": native("register_container", Node, fickle, ends_whole=False),
     "write_snapshot": Entry(run_snapshot, make_shadow),

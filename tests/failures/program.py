@@ -30,7 +30,7 @@ from entries import Entry
 TIMEOUT_S = 120
 REPEAT_S = 2.0
 """An entry point that takes longer for all its repetitions is not judged by them."""
-LEAKS = 60
+LEAKS = 130
 """How often the same failure is repeated, to see whether anything grows once caches are full."""
 LAST = 10
 HELD = ("blocks of the interpreter", "open files", "mappings")

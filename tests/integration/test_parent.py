@@ -16,8 +16,14 @@ from pasture.proc import parent
 def refuse():
     raise UnsupportedInterpreter("none")
 
+class Refusing:
+    def die_with_parent(self, number):
+        raise PermissionError(1, "Operation not permitted")
+
 if sys.argv[1] == "without the extension":
     parent.native = refuse
+if sys.argv[1] == "in a sandbox":
+    parent.native = Refusing
 """
 
 
@@ -53,3 +59,10 @@ print("lives")
 def test_a_process_whose_parent_has_ended_already_gets_the_signal_at_once(run):
     ended = run("parent.end_with_parent(os.getppid() + 1)\nprint('lives')")
     assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGKILL, "", "")
+
+
+def test_a_process_whose_sandbox_refuses_the_signal_goes_on():
+    program = BEGIN + "parent.end_with_parent(os.getppid())\nprint('lives')"
+    command = [sys.executable, "-c", program, "in a sandbox"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "lives\n", "")

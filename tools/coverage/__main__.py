@@ -3,6 +3,10 @@
     make coverage                        # 3.14 and 3.12; goes on where it stopped
     make coverage ARGS="--open leave.c"  # what is not reached in a file, from what was counted
 
+A piece is a test file; build/coverage has which are done, and one that changes runs again. A change
+of the C has all of them run again, and what was counted stays for functions with the same branches
+(clang's hash of them). Without build/coverage all begins from zero.
+
 Built by clang, with counters that all processes map, so no end of one loses them: counters.c. A
 branch is a condition and one of its two outcomes. It counts as reached where it was on any of the
 interpreters. A reason is a comment, behind the branch or on the line above its statement:
@@ -22,6 +26,7 @@ import sys
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,11 +52,16 @@ UNCOUNTED_FOLDER = "src/native/check/"
 CLANG = f"clang-{LLVM}"
 COUNTING = "-fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc"
 MAIN = "3.14"
-CHECKED = (("tests/native", "tests/hostile", "tests/model", "tests/fuzz"),)
-SERVED = (("tests/image",), ("tests/integration", "packages/pytest-pasture/tests/integration"))
+CHECKED = ("tests/native", "tests/hostile", "tests/model", "tests/fuzz")
+SERVED = ("tests/image", "tests/integration", "packages/pytest-pasture/tests/integration")
 """What runs on the check build, which injects faults, and what on the extension as users get it."""
 MUTATED = ("--target", "image_manifest", "--target", "image_file", "--messages", "100000")
-FAILURES = ("--mode", "0", "--minutes", "0.4")
+LINKED = ("counters.c", "counters.ld")
+TESTS, FAILURES = "tests", "failures"
+"""What counts, each with counters of its own."""
+FAILED = ("--mode", "0", "--minutes", "0.4", "--jobs", "2")
+AT_ONCE = 2
+PIECE_LIMIT_S = 1800
 Position = tuple[int, int, int, int]
 
 
@@ -108,9 +118,10 @@ class Build:
         return self.minor == MAIN and self.is_check
 
     def counters(self, name: str) -> list[str]:
-        """For the linker."""
-        compiled = self.folder / f"{name}.o"
-        named = f'-DCOVERAGE_COUNTERS="{self.folder}/{name}.counters"'
+        """For the linker. uv builds again where their name is another one."""
+        digests = (digest_of(str((HERE / each).relative_to(REPOSITORY))) for each in LINKED)
+        compiled = self.folder / f"{name}-{'-'.join(one[:8] for one in digests)}.o"
+        named = f'-DCOVERAGE_COUNTERS="{self.folder}/{name}"'
         command = [CLANG, "-c", "-O1", "-fPIC", named, "-o", compiled, HERE / "counters.c"]
         subprocess.check_call(command)
         return [str(compiled), f"-Wl,-T,{HERE}/counters.ld"]
@@ -149,46 +160,123 @@ class Build:
         subprocess.check_call([*make, *words])
         if self.has_reader:
             self.compile_reader()
-        built = b"".join(path.read_bytes() for path in self.objects.values())
-        digest, own = self.folder / "digest", hashlib.sha256(built).hexdigest()
-        if not digest.exists() or digest.read_text() != own:
-            for pattern in ("*.counters", "*.json", "done*"):
-                for path in self.folder.glob(pattern):
-                    path.unlink()
-            digest.write_text(own)
+        if self.digest.exists() and self.digest.read_text() == self.built():
+            return
+        for path in self.folder.glob("*.counters"):
+            path.unlink()
+        for path in self.folder.glob("*.profdata"):
+            path.rename(path.with_suffix(".before"))
+        self.done.unlink(missing_ok=True)
+        self.digest.write_text(self.built())
+        self.compiled.write_text(json.dumps({path: digest_of(path) for path in sources()}))
 
-    def keep(self, what: str) -> None:
+    @property
+    def digest(self) -> Path:
+        return self.folder / "digest"
+
+    @property
+    def done(self) -> Path:
+        """Pieces, by name, with the digest of what ran."""
+        return self.folder / "done.json"
+
+    @property
+    def compiled(self) -> Path:
+        """The sources that positions are of, with their digests."""
+        return self.folder / "sources.json"
+
+    def built(self) -> str:
+        return hashlib.sha256(
+            b"".join(path.read_bytes() for path in self.objects.values())
+        ).hexdigest()
+
+    def keep(self) -> None:
         """What has been counted up to now, as JSON of llvm-cov."""
-        for package, path in self.objects.items():
-            raw, merged = (self.folder / f"{package}.{end}" for end in ("profraw", "profdata"))
-            start: list[str | Path] = [path, "-V"]
-            if package == "pasture":
-                start = [self.python, "-c", "import pasture._native"]
-            subprocess.check_call(start, env=os.environ | {"COVERAGE_WRITE": str(raw)})
-            subprocess.check_call([f"llvm-profdata-{LLVM}", "merge", "-o", merged, raw])
-            export = [f"llvm-cov-{LLVM}", "export", "-format=text", path, "-instr-profile", merged]
-            with (self.folder / f"{package}.{what}.json").open("w") as file:
-                subprocess.check_call(export, stdout=file)
+        if not self.digest.exists() or self.digest.read_text() != self.built():
+            return  # of another build
+        for what in (FAILURES, TESTS):
+            for package, path in self.objects.items():
+                before, merged, raw = (
+                    self.folder / f"{package}.{what}.{end}"
+                    for end in ("before", "profdata", "profraw")
+                )
+                start: list[str | Path] = [path, "-V"]
+                if package == "pasture":
+                    start = [self.python, "-c", "import pasture._native"]
+                named = {"COVERAGE_OF": what, "COVERAGE_WRITE": str(raw)}
+                subprocess.check_call(start, env=os.environ | named)
+                profiles = [raw, *([before] if before.exists() else [])]
+                merge = [f"llvm-profdata-{LLVM}", "merge", "-o", merged, *profiles]
+                subprocess.check_call(merge, stderr=subprocess.DEVNULL)
+                export = [
+                    f"llvm-cov-{LLVM}",
+                    "export",
+                    "-format=text",
+                    path,
+                    "-instr-profile",
+                    merged,
+                ]
+                with merged.with_suffix(".json").open("w") as file:
+                    subprocess.check_call(export, stdout=file, stderr=subprocess.DEVNULL)
+
+    def pieces(self) -> dict[str, list[str | Path]]:
+        """Commands, by name: a test file each, and the messages that are mutated."""
+        chosen = [] if self.minor == MAIN else ["-m", "interpreter"]
+        pytest = [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
+        found: dict[str, list[str | Path]] = {}
+        for folder in CHECKED if self.is_check else SERVED:
+            for path in sorted((REPOSITORY / folder).rglob("test_*.py")):
+                name = str(path.relative_to(REPOSITORY))
+                found[name] = [*pytest, name]
+        if self.has_reader:
+            found["tests/fuzz/channels/__main__.py"] = [self.python, CHANNELS, *MUTATED]
+        return found
 
     def run(self) -> None:
         """All tests, and then the failures; none has to pass here: `make test` sees to that."""
+        self.keep()
         self.make()
-        chosen = [] if self.minor == MAIN else ["-m", "interpreter"]
-        pytest = [self.python, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal", *chosen]
-        for number, paths in enumerate(CHECKED if self.is_check else SERVED):
-            done = self.folder / f"done-{number}"
-            if not done.exists():
-                subprocess.call([*pytest, *paths], cwd=REPOSITORY)
-                done.touch()
-        if not (self.folder / "done").exists():
-            if self.has_reader:
-                own = os.environ | {"MANIFEST_READER": str(self.objects["reader"])}
-                subprocess.call([self.python, CHANNELS, *MUTATED], env=own)
-            self.keep("tests")
-            (self.folder / "done").touch()
+        done = json.loads(self.done.read_text()) if self.done.exists() else {}
+        left = {
+            name: command
+            for name, command in self.pieces().items()
+            if done.get(name) != digest_of(name)
+        }
+        reader = {"MANIFEST_READER": str(self.folder / "reader")} if self.has_reader else {}
+        environ = os.environ | reader
+
+        def piece(name: str) -> tuple[str, str]:
+            digest = digest_of(name)  # before it runs: a change in the meantime runs again
+            with (self.folder / "log").open("a") as log:
+                ended = subprocess.run(
+                    ["timeout", "-k", "10", str(PIECE_LIMIT_S), *map(str, left[name])],
+                    cwd=REPOSITORY,
+                    env=environ,
+                    stdout=log,
+                    stderr=log,
+                    check=False,
+                )
+            print(f"{self.name}: {name}: status {ended.returncode}", flush=True)
+            return name, digest
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for each in as_completed([pool.submit(piece, name) for name in left]):
+                name, digest = each.result()
+                done[name] = digest
+                self.done.write_text(json.dumps(done, indent=1))
         if self.is_check:
-            subprocess.call([self.python, REPOSITORY / "tests/failures", *FAILURES])
-        self.keep("failures")
+            own = os.environ | {"COVERAGE_OF": FAILURES}
+            subprocess.call([self.python, REPOSITORY / "tests/failures", *FAILED], env=own)
+        self.keep()
+
+
+def digest_of(path: str) -> str:
+    return hashlib.sha256((REPOSITORY / path).read_bytes()).hexdigest()
+
+
+def sources() -> Iterator[str]:
+    for folder in SOURCES:
+        for path in sorted((REPOSITORY / folder).rglob("*.[ch]")):
+            yield str(path.relative_to(REPOSITORY))
 
 
 # --- Reading what was counted --------------------------------------------------------------
@@ -216,9 +304,13 @@ def lines_in(segments: list[list[Any]]) -> Iterator[tuple[int, int]]:
 
 
 def add(counted: Counted, exported: Path) -> None:
+    compiled = json.loads((exported.parent / "sources.json").read_text())
     for each in json.loads(exported.read_text())["data"][0]["files"]:
         path = os.path.relpath(each["filename"], REPOSITORY)
         if not path.startswith(SOURCES) or path.startswith(UNCOUNTED_FOLDER):
+            continue
+        if compiled.get(path) != digest_of(path):
+            print(f"{exported.parent.name}: {path} has changed: not counted", file=sys.stderr)
             continue
         text = (REPOSITORY / path).read_text().split("\n")
         file, segments = counted.setdefault(path, File()), each["segments"]
@@ -365,7 +457,7 @@ _read: list[Counted] = []
 
 def read_once() -> list[Counted]:
     if not _read:
-        _read.extend((read("tests"), read("tests", "failures")))
+        _read.extend((read(TESTS), read(TESTS, FAILURES)))
     return _read
 
 
@@ -387,6 +479,10 @@ def main() -> int:
     for minor in asked.minors if asked.open is None else ():
         for is_check in (True, False):
             Build(minor, is_check).run()
+    if not asked.minors or asked.open is not None:
+        for path in BUILD.glob("*/digest"):
+            minor, _, check = path.parent.name.partition("-")
+            Build(minor, bool(check)).keep()
     tests, whole = read_once()
     rows = [row(path, tests.get(path, File()), whole[path]) for path in sorted(whole)]
     if asked.open is not None:

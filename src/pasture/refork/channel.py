@@ -12,13 +12,14 @@ files, and the sender's pid is the kernel's. Everything else is `MALFORMED`.
 from __future__ import annotations
 
 import array
+import errno
 import json
 import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from select import POLLIN, poll  # now: gevent replaces them in its workers
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 from pasture.trust.unix_sockets import past_reset
@@ -28,6 +29,7 @@ MAX_TEXT = 1000
 
 _MAX_BYTES = 16_384
 _MAX_FILES = 4
+_AGAIN_S = (0.0, 0.01, 0.09)
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: unix(7)
 
 Vocabulary = Mapping[str, Mapping[str, Callable[[Any], bool]]]
@@ -60,17 +62,26 @@ class Channel:
         self._socket.close()
 
     def send(self, word: str, files: Sequence[int] = (), **values: Any) -> bool:
-        """Send a message, its texts cut; False if the other side is gone. Never waits."""
+        """Send a message, its texts cut; False if the other side is gone, or does not read.
+
+        Waits a tenth of a second at most, where the kernel has no memory for it.
+        """
         short = {k: v[:MAX_TEXT] if isinstance(v, str) else v for k, v in values.items()}
         data = json.dumps([word, short]).encode()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
-        try:
-            self._socket.sendmsg(
-                [data], rights if files else [], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
-            )
-        except OSError:
-            return False
-        return True
+        for wait_s in _AGAIN_S:
+            if wait_s:
+                sleep(wait_s)
+            try:
+                self._socket.sendmsg(
+                    [data], rights if files else [], socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL
+                )
+            except OSError as error:
+                if error.errno not in (errno.ENOBUFS, errno.ENOMEM):
+                    return False
+            else:
+                return True
+        return False
 
     def receive(self, timeout_s: float = 0.0) -> Message | None:
         """The next message; None if none came in time. Signal handlers run meanwhile."""

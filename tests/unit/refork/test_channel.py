@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -171,3 +173,23 @@ def test_a_reader_is_never_held_up_by_who_sends_nothing_or_reads_nothing(
     while here.send("spawn", why="x" * 1000):
         pass
     assert here.receive() is None
+
+
+@pytest.mark.parametrize(("refusals", "sent"), [(2, True), (3, False)])
+def test_a_message_that_the_kernel_has_no_memory_for_is_sent_again(
+    refusals: int, sent: bool
+) -> None:
+    here, there = open_channel()
+    real, left = there._socket, [errno.ENOBUFS, errno.ENOMEM, errno.ENOBUFS][:refusals]
+
+    class Short:
+        def sendmsg(self, *arguments: Any) -> int:
+            if left:
+                raise OSError(left.pop(), "none")
+            return real.sendmsg(*arguments)
+
+    there._socket = cast(Any, Short())
+    assert there.send("loaded") is sent
+    assert (here.receive() is not None) is sent
+    here.close()
+    real.close()

@@ -66,7 +66,6 @@ class ReforkingArbiter(SealingArbiter):
         if reason is not None or schedule is None:
             self.log.warning(PREFIX + NO_REFORK, reason)
             return
-        native().adopt_orphans()
         self._import_control_server()  # asyncio, which applications have too: one copy for all
         seal(policy_of_server(self.settings.policy))
         board = recorder.scoreboard()
@@ -85,9 +84,11 @@ class ReforkingArbiter(SealingArbiter):
         if asgi.is_of(self.worker_class, cooperative.OF_GEVENT) and gevent_has_patched():
             return "gevent's patches are in before pasture's: leave them out of gunicorn.conf.py"
         try:
-            native()
+            native().adopt_orphans()  # those that molds fork; not inherited by a process in between
         except UnsupportedInterpreter as error:
             return error.message
+        except OSError as error:
+            return f"the kernel does not make this process the parent of orphans: {error.strerror}"
         return None
 
     def reload(self) -> None:

@@ -94,8 +94,9 @@ def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> St
     arbiter.seal_or_end()
     if "leave" in arbiter.settings.policy.at_exit:
         exit.install()  # finalization would write to what the workers share
-    start.channel.send("loaded")
-    child = fork_for(start.channel, partial(_make_worker, arbiter), worker.tmp.notify, _IDLE_S)
+    child: Start | None = None
+    if start.channel.send("loaded"):
+        child = fork_for(start.channel, partial(_make_worker, arbiter), worker.tmp.notify, _IDLE_S)
     if child is None:
         for number in ENDING:  # in the middle of its end, SystemExit would be an error
             signal.signal(number, signal.SIG_DFL)
@@ -228,7 +229,8 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         return None
     arbiter.cfg.set("initgroups", False)  # done, and not allowed any more
     worker.tmp.notify()
-    channel.send("sealed", report=str(report), served=promotion.served.lines())
+    if not channel.send("sealed", report=str(report), served=promotion.served.lines()):
+        return None
     promotable.wake_arbiter()
     before_fork = partial(_make_worker, arbiter)
     return fork_for(channel, before_fork, worker.tmp.notify, _IDLE_S)

@@ -1,0 +1,19 @@
+"""Of a server that `PASTURE` seals: calls fail from the import on that switches pasture on."""
+
+import os
+import sys
+
+
+class AtEngine:
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> None:
+        if name == "gunicorn.app.base" and AtEngine in sys.meta_path:
+            sys.meta_path.remove(AtEngine)
+            import failing
+
+            n, mode = map(int, os.environ["FAILURE_OF"].split())
+            failing.calls(n, mode)
+
+
+if "PASTURE" in os.environ and "FAILURE_OF" in os.environ:
+    sys.meta_path.insert(0, AtEngine)
