@@ -41,7 +41,9 @@ class Reporter(TerminalReporter):  # type: ignore[misc]  # final, so it has no o
         self._stats = stats
         self._put_off: list[tuple[Any, ...]] = []
 
-    def pytest_runtest_logstart(self, nodeid: str, location: Location) -> None: ...
+    def pytest_runtest_logstart(self, nodeid: str, location: Location) -> None:
+        if self.showlongtestinfo:  # what a subtest reports next to it, the test has captured
+            super().pytest_runtest_logstart(nodeid, location)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         hook = self.config.hook.pytest_report_teststatus

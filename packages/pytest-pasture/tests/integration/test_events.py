@@ -57,6 +57,13 @@ def pytest_report_to_serializable(report):
 def pytest_report_from_serializable(data):
     data["added"] = "another"
 """
+SUBTESTS = """
+import unittest
+class TestSub(unittest.TestCase):
+    def test_sub(self):
+        for n in range(3):
+            with self.subTest(n=n): self.assertNotEqual(n, 1)
+"""
 ENDED_AT_ONCE = """
 import os, pytest
 
@@ -89,6 +96,17 @@ def test_plug_ins_see_what_they_see_under_xdist(suite: Any, more: str) -> None:
     suite.write("conftest.py", CONFTEST + more)
     suite.write("test_one.py", TESTS)
     assert seen(suite, "--pasture") == seen(suite, "--no-pasture")
+
+
+@pytest.mark.parametrize("more", ["-v", "-q"])
+def test_a_test_captures_what_the_reporter_writes_of_its_subtests(suite: Any, more: str) -> None:
+    suite.write("conftest.py", CONFTEST)
+    suite.write("test_one.py", SUBTESTS)
+    found = []
+    for option in ("--pasture", "--no-pasture"):
+        suite.run(option, more)
+        found.append(json.loads((suite.folder / "controller.json").read_text()))
+    assert found[0] == found[1]
 
 
 def test_a_worker_that_dies_has_lost_no_report(suite: Any) -> None:
