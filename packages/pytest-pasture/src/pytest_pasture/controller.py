@@ -16,12 +16,15 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import execnet
 import pytest
 
+import pasture
+from pasture.sealing.policy import find_policy
 from pytest_pasture import mold
 from pytest_pasture.control import Channel, Declined, Forked, Kept, Sealed, SetsUp, Wanted
 from pytest_pasture.keeper import Keeper
@@ -29,6 +32,10 @@ from pytest_pasture.lookout import LookOut
 
 STOP_LIMIT_S = 5.0
 """How long the mold may take to end, once nothing is asked of it, unless it has set up fixtures."""
+
+BEFORE_THE_MOLD = replace(find_policy("seal"), name="pytest-pasture", prepare=())
+"""What was loaded until then stays shared by the controller and the mold: its own seal would write
+to it. Connections are the mold's to close."""
 
 START_LIMIT_S = 10.0
 """How long a plain worker may take to start before the next one is started, too."""
@@ -127,6 +134,7 @@ class Mold:
         ours, theirs = os.pipe()
         if config.pluginmanager.hasplugin("debugging"):
             import pdb  # noqa: F401 - pytest does once it is configured, here and in the mold
+        pasture.seal(BEFORE_THE_MOLD)
         pid = os.fork()
         if pid and keeper is None:
             os.close(ours)
