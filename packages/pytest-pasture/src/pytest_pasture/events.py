@@ -32,7 +32,7 @@ from pytest_pasture.gateway import SocketIO
 HEADER = struct.Struct("!BI")  # kind, length of what follows
 EVENT, IDS, START, REPORT, FINISH, COMPLETE = range(6)
 
-_INTERVAL_S = 0.005
+_INTERVAL_S = 0.01
 """How long the controller lets workers write before it reads again."""
 
 _CHUNK_BYTES = 1 << 20
