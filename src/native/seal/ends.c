@@ -2,8 +2,8 @@
  * when something refers to them. Plain values, which have none, are handed on.
  *
  * What refers to an object with an end is asked whether it owns it, in the same look. Owners of owners may
- * have had their turn by then: where there are owners, those that refer to what may be one wait (order.h)
- * and are asked again, backwards and forwards by address, until a look finds none. A chain of owners is
+ * have had their turn by then: what refers to one that has its turn later, or waits itself, waits (order.h).
+ * Where there are owners they are asked again, backwards and forwards by address, until a look finds none. A chain of owners is
  * found in one look if their addresses go up or down. In a graph whose parts refer to each other all of
  * it owns what one part holds. If that is too much, only owners within OWNER_LEVELS stay mortal.
  *
@@ -215,6 +215,7 @@ is_kept(PyObject *op, void *Py_UNUSED(arg))
 static bool can_end(PyObject *op);
 static bool may_hold_buffer(PyObject *op);
 static int keep_if_owner(PyObject *op, void *arg);
+static int may_be_kept_later(PyObject *op, void *arg);
 
 /* What is in no list. A holder of a buffer may be younger than what it holds. */
 static int
@@ -256,7 +257,7 @@ meet(PyObject *op, PyObject *referrer)
     if (is_kept(op, NULL)) {
         return keep_if_owner(referrer, NULL);
     }
-    if (can_end(op)) {
+    if ((op > referrer || may_be_kept_later(op, NULL)) && can_end(op) && can_end(referrer)) {
         order_let_wait(referrer, true);
     }
     return 0;
@@ -501,11 +502,11 @@ keep_if_owner(PyObject *op, void *Py_UNUSED(arg))
     return err ? err : keep(op);
 }
 
-/* What is listed and does not wait stays as it is. Looks at no object. */
+/* What is listed and does not wait stays as it is. Looks at few objects. */
 static int
 may_be_kept_later(PyObject *op, void *Py_UNUSED(arg))
 {
-    return order_waits(op) || mark_bits_is_noted(&ends.bits, op);
+    return order_waits(op) || (mark_bits_is_noted(&ends.bits, op) && can_end(op));
 }
 
 static int
