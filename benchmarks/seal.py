@@ -75,7 +75,10 @@ def measure(kind: str, objects: int, *, shuffled: bool) -> dict[str, float]:
     found = {"collection": processor_seconds(gc.collect)}
     Path("/proc/self/clear_refs").write_text("5")
     before = resident_kb("VmRSS")
-    found["seal"] = processor_seconds(pasture.seal)
+    reports = []
+    found["seal"] = processor_seconds(lambda: reports.append(pasture.seal()))
+    huge_pages = reports[0].step("huge-pages")
+    found["huge"] = huge_pages.seconds if huge_pages else 0.0
     found["peak"] = resident_kb("VmHWM") / before
     found["again"] = processor_seconds(pasture.seal)
     return found if heap else {}
@@ -105,6 +108,7 @@ def main(objects: int, rounds: int, only: tuple[str, str] | None) -> None:
         "heap",
         "collection, s",
         "seal, s",
+        "of it huge pages, s that pass",
         "of a collection",
         "again, of the first",
         "peak",
@@ -115,6 +119,7 @@ def main(objects: int, rounds: int, only: tuple[str, str] | None) -> None:
             f"{kind}, {order}",
             spread_of(row["collection"] for row in rows).text(),
             spread_of(row["seal"] for row in rows).text(),
+            spread_of(row["huge"] for row in rows).text(),
             spread_of(row["seal"] / row["collection"] for row in rows).text(),
             spread_of(row["again"] / row["seal"] for row in rows).text(),
             spread_of(row["peak"] for row in rows).text(),

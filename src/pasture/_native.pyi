@@ -349,8 +349,8 @@ def collapse(huge_bytes: int, min_ranges: int, limit_ns: int, /) -> dict[str, in
     Args:
         huge_bytes: size of a huge page.
         min_ranges: with fewer nothing is done.
-        limit_ns: processor time after which no other range is started; as much passes five times
-            at most.
+        limit_ns: time after which no other range is started, without that for which the thread
+            waits for a processor.
 
     Returns:
         `ranges` that are fit, `collapsed` and `refused` ones.

@@ -16,8 +16,9 @@ typedef struct {
     size_t refused;   /* of those: the kernel left them as they were */
 } huge_pages_counts;
 
-/* Collapse the ranges that are all but full of pages which no other process maps, until `limit_ns`
-   of processor time are over, or five times as much has passed, or the kernel has no huge page left. Fewer than `min_ranges` are left alone.
+/* Collapse the ranges that are all but full of pages which no other process maps, until the thread has
+   taken `limit_ns` (what it waits for its turn does not count), or the kernel has no huge page left.
+   Fewer than `min_ranges` are left alone.
    Precondition: `huge_bytes` is what the kernel's huge pages have. Returns 0 or errno. */
 int huge_pages_collapse(size_t huge_bytes, size_t min_ranges, uint64_t limit_ns,
                         huge_pages_counts *counts);

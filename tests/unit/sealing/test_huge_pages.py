@@ -1,5 +1,6 @@
 """When a sealed heap goes into huge pages: its size, the system's setting, a limit."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,10 @@ COUNTS = {"ranges": 5, "collapsed": 3, "refused": 1}
 class Extension:
     counts = COUNTS
 
+    limit_ns = 2_500_000_000
+
     def collapse(self, *given: int) -> dict[str, int]:
-        assert given == (HUGE_BYTES, 128, 2_000_000_000)
+        assert given == (HUGE_BYTES, 128, self.limit_ns)
         return self.counts
 
 
@@ -27,6 +30,7 @@ class Extension:
 def large_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(huge_pages, "_SETTINGS", tmp_path)
     monkeypatch.setattr(huge_pages, "native", Extension)
+    monkeypatch.setattr(huge_pages, "_looked_at", (0, 0))
     monkeypatch.setattr(huge_pages, "read_own_memory", lambda: OwnMemory(1 << 30, 1 << 29))
     (tmp_path / "enabled").write_text("always [madvise] never\n")
     (tmp_path / "hpage_pmd_size").write_text(f"{HUGE_BYTES}\n")
@@ -35,6 +39,25 @@ def large_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_large_heap_is_collapsed_and_its_bytes_are_counted() -> None:
     assert huge_pages.collapse() == {**COUNTS, "bytes": 3 * HUGE_BYTES}
+
+
+def test_a_larger_heap_has_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = OwnMemory(9_000_000_000, 8_000_000_000)
+    monkeypatch.setattr(huge_pages, "read_own_memory", lambda: large)
+    monkeypatch.setattr(Extension, "limit_ns", 8_000_000_000)
+    assert huge_pages.collapse()["collapsed"] == 3
+
+
+def test_what_was_looked_at_is_again_when_it_has_grown_and_in_a_child(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = []
+    for megabytes in (512, 520, 600, 600):
+        memory = OwnMemory(1 << 30, megabytes << 20)
+        monkeypatch.setattr(huge_pages, "read_own_memory", lambda memory=memory: memory)
+        found.append(huge_pages.collapse()["collapsed"])
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    assert (*found, huge_pages.collapse()["collapsed"]) == (3, 0, 3, 0, 3)
 
 
 def test_a_small_heap_is_left_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
