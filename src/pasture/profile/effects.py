@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-from _thread import get_ident
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_native_id  # gevent's get_ident has audit events of its own
 from typing import Any
 
 from pasture.observing import Audit
@@ -58,7 +58,7 @@ def refused() -> Iterator[list[str]]:
     """
     global _found, _thread
     found: list[str] = []
-    _found, _thread = found, get_ident()
+    _found, _thread = found, get_native_id()
     _audit.start()
     try:
         with _silent(sys.stdout):
@@ -79,7 +79,7 @@ def _silent(stream: Any) -> Iterator[None]:
     write, had_its_own = getattr(stream, "write", None), "write" in getattr(stream, "__dict__", ())
 
     def write_or_refuse(text: str) -> Any:
-        if _found is not None and get_ident() == _thread:
+        if _found is not None and get_native_id() == _thread:
             _refuse("output")
         return write(text) if write is not None else len(text)
 
@@ -98,7 +98,7 @@ def _silent(stream: Any) -> Iterator[None]:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _found is None or get_ident() != _thread:
+    if _found is None or get_native_id() != _thread:
         return
     if event == "open":
         _refuse_writing(*arguments[:3])

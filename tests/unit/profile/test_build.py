@@ -74,6 +74,22 @@ def built(kind: str, *values: str) -> dict[str, Built]:
     return {one.entry.partition(" ")[2]: one for one in build(profile_of({kind: values}))}
 
 
+def test_a_thread_is_known_where_the_program_has_another_get_ident(tmp_path: Path) -> None:
+    """As gevent has, whose own makes an audit event (`id`, from CPython 3.12 on)."""
+    (tmp_path / "learned_late.py").write_text("open(__file__, 'a')")
+    program = (
+        "import _thread, sys\n"
+        "_thread.get_ident = lambda: sys.audit('pasture.test') or 1\n"
+        "from pasture.profile.build import build\n"
+        "from pasture.profile.file import profile_of\n"
+        "print(build(profile_of({'module': ['learned_late']}))[0].problem)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("refused: it makes a file ")
+
+
 def test_modules_are_imported_in_their_order(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     found = built("module", "learned_plain", "learned_second", "learned_reading")
