@@ -93,7 +93,7 @@ class Lifecycle:
             return
         worker.leave(now)
         if self._is_chosen(worker) and self.phase in ("promoting", "canary"):
-            self._fail(why, now)
+            self._fail(why, now, refusal=why)
 
     def ended(self, pid: int, clean: bool, now: float) -> Worker | None:
         """Forget a process that ended, `clean`ly with status 0 or not; its record, if any."""
@@ -253,7 +253,7 @@ class Lifecycle:
         self._attempts.succeeded()
         self._open_payoff, self._reforked_at, self.rollout = rollout.payoff, now, None
 
-    def _fail(self, why: str, now: float) -> None:
+    def _fail(self, why: str, now: float, refusal: str = "") -> None:
         """End the rollout; the mold that was good before is good again."""
         rollout, self.rollout = self.rollout, None
         if rollout is None:
@@ -263,10 +263,8 @@ class Lifecycle:
         if rollout.canary is not None:
             self._end_canary(rollout.canary, now)
         self._end_mold(rollout.target, now)
-        self._note(
-            "warning",
-            REFORK_FAILED % (rollout.target, why, self.generation, self._attempts.failed(now)),
-        )
+        next_try = self._attempts.failed(now, refusal)
+        self._note("warning", REFORK_FAILED % (rollout.target, why, self.generation, next_try))
 
     def _end_canary(self, canary: Worker, now: float) -> None:
         if canary.ready_at is None:

@@ -46,6 +46,7 @@ class Attempts:
         self._schedule, self._backoff = schedule, Backoff(backoff_s, math.inf)
         self._level = 0
         self._stopped = False
+        self._refusal = ""
 
     @property
     def limit(self) -> int:
@@ -61,15 +62,23 @@ class Attempts:
 
     def succeeded(self) -> None:
         self._level += 1
+        self._refusal = ""
         self._backoff.succeeded()
 
     def lost(self) -> None:
         """The latest generation is gone: the next rollout has to reach the same level again."""
         self._level = max(0, self._level - 1)
 
-    def failed(self, now: float) -> str:
-        """Returns when the next try is, for the log."""
+    def failed(self, now: float, refusal: str = "") -> str:
+        """Returns when the next try is, for the log; a `refusal` is why a worker cannot become one.
+
+        What two workers in a row say in the same words is the application's.
+        """
         wait_s = self._backoff.failed(now)
+        if refusal and refusal == self._refusal:
+            self._stopped = True
+            return "as for the worker before it, no further try until the next HUP"
+        self._refusal = refusal
         if self._backoff.failures >= MAX_FAILURES:
             self._stopped = True
             return f"{self._backoff.failures} failures in a row, no further try until the next HUP"

@@ -384,6 +384,24 @@ def test_after_three_failures_in_a_row_nothing_is_tried_until_a_reload(server: S
     assert server.generations() == {1}
 
 
+def test_what_two_workers_refuse_for_in_the_same_words_is_not_tried_a_third_time(
+    server: Server,
+) -> None:
+    server.mold_obeys = False
+    for _ in range(2):
+        server.serve(100)
+        server.run()
+        chosen = server.chosen()
+        server.lifecycle.refused(chosen, "thread x runs", server.now)
+        server.end(chosen)
+        server.run(30)
+    assert server.logged("as for the worker before it, no further try until the next HUP")
+    server.serve(100)
+    server.run(100)
+    assert sum("failed" in line for line in server.log) == 2
+    assert server.lifecycle.phase == "idle" and server.generations() == {0}
+
+
 def test_a_mold_that_dies_in_service_is_replaced_by_generation_0_and_a_new_rollout(
     server: Server,
 ) -> None:
