@@ -88,7 +88,7 @@ def automatic(own_images: Images) -> Automatic:
 
 @pytest.mark.interpreter
 def test_the_first_start_has_an_image_made_and_the_next_one_uses_it(automatic: Automatic) -> None:
-    program = automatic.program()
+    program = automatic.program("9.Tag_mit-é_und_mehr_als_32_Zeichen.py")
     by_python = automatic.run(program, BIN / "python")
     running = [
         subprocess.Popen(
@@ -104,6 +104,7 @@ def test_the_first_start_has_an_image_made_and_the_next_one_uses_it(automatic: A
         said += err
     assert said.count(b"one is made in the background") == 1
     assert said.count(b"is being made") == 2
+    assert automatic.wait().name.startswith("9.Tag_mit---_und_mehr_als_32_Ze-")
     assert automatic.wait().stat().st_mode & 0o777 == 0o600
     assert automatic.images.stat().st_mode & 0o777 == 0o700
     started = automatic.run(program)
@@ -129,6 +130,61 @@ def test_commands_that_import_the_same_share_an_image(automatic: Automatic) -> N
     assert (again.out, b"started from the image" in again.err) == (b"own 2\n", True)
     assert b"there is no image yet" in started(automatic, "-c", another).err
     assert b"started from the image" not in started(automatic, "-c", "print(4)").err
+
+
+NO_START_FILES = b"none is made without start files"
+NO_FOLDER = b"there is no cache folder of this user alone"
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ({"XDG_CACHE_HOME": "", "HOME": "{}"}, NO_START_FILES),
+        ({"XDG_CACHE_HOME": "relative", "HOME": "{}"}, NO_START_FILES),
+        ({"XDG_CACHE_HOME": "", "HOME": "relative"}, NO_FOLDER),
+        ({"XDG_CACHE_HOME": "{}/none/none"}, NO_FOLDER),
+        ({"XDG_CACHE_HOME": "{}/open"}, NO_FOLDER),
+        ({"XDG_CACHE_HOME": "{}/file"}, NO_FOLDER),
+        ({"XDG_CACHE_HOME": "{}/" + "x" * 4000}, NO_FOLDER),
+        ({"XDG_CACHE_HOME": "", "HOME": ""}, NO_FOLDER),
+    ],
+)
+def test_images_lie_in_a_cache_folder_of_the_user_alone(
+    automatic: Automatic, variables: dict[str, str], why: bytes
+) -> None:
+    (automatic.folder / "file").write_text("")
+    (automatic.folder / "open").mkdir()
+    (automatic.folder / "open").chmod(0o777)
+    automatic.environ |= {name: one.format(automatic.folder) for name, one in variables.items()}
+    ended = started(automatic, "-S", "-c", "import json; print(1)")
+    assert (ended.status, ended.out) == (0, b"1\n")
+    assert why in ended.err
+    used = automatic.folder / ".cache/pasture/images"
+    assert used.exists() == (why == NO_START_FILES)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["-Z"], b"an option that the interpreter itself answers"),
+        (["-W"], b"an option without its argument"),
+        (["--help-xoptions"], b"a long option"),
+        ([""], b"a file without a name"),
+        (["none.py"], b"the program is no plain file"),
+        (["/"], b"the program is no plain file"),
+        (["-"], b"no image is made for a program without a name"),
+    ],
+)
+def test_a_command_line_that_starts_no_program_is_the_interpreters(
+    automatic: Automatic, words: list[str], why: bytes
+) -> None:
+    ended = started(automatic, *words)
+    environ = automatic.environ | {"PASTURE_IMAGE": "0"}
+    python = subprocess.run([BIN / "python", *words], env=environ, capture_output=True, check=False)
+    assert (ended.status, ended.out) == (python.returncode, python.stdout)
+    assert why in ended.err
 
 
 @pytest.mark.once

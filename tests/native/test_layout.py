@@ -44,10 +44,38 @@ SEAL_WITHOUT_EACH = """
         in_child(lambda: seal_without(row))
 """
 
+SMALL_NUMBERS = {
+    "PyDictKeysObject.dk_refcnt",
+    "PyDictKeysObject.dk_nentries",
+    "PyDictKeysObject.dk_version",
+    "cpy_pool.ref",
+}
+"""What is next to one of these may be the same number."""
+
+WITH_EACH_ELSEWHERE = """
+    def is_noticed(row, field, shift):
+        _native.shift_field(row, shift)
+        try:
+            _native.check_layout()
+        except RuntimeError:
+            return True
+        return any(field in why for _, why in _native.left_out())
+
+    for row, (field, *_) in enumerate(_native.private_fields()):
+        shifts = (-64, -40, -32, -24, -16, -8, -4, 4, 8, 16, 24, 32, 40, 64)
+        in_child(lambda: all(is_noticed(row, field, shift) for shift in shifts) or field)
+"""
+
 
 def test_the_assumed_layouts_match_this_interpreter():
     assert _native.UNSUPPORTED is None
     _native.check_layout()
+
+
+@check_build
+def test_a_field_is_found_elsewhere_at_no_distance_but_for_small_numbers(run_program):
+    out = run_program(WITH_EACH_ELSEWHERE)
+    assert {*out.splitlines()} - {"True"} <= SMALL_NUMBERS
 
 
 def test_the_layout_check_changes_no_collector_setting(run_program):

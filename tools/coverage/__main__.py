@@ -9,9 +9,11 @@ of the C has all of them run again, and what was counted stays for functions wit
 
 Built by clang, with counters that all processes map, so no end of one loses them: counters.c. A
 branch is a condition and one of its two outcomes. It counts as reached where it was on any of the
-interpreters. A reason is a comment, behind the branch or on the line above its statement:
+interpreters. A reason is a comment, behind the branch, on the line above its statement, or, for
+all of a file that is not reached, anywhere in it:
 
     /* not reached: REASON */
+    /* not reached in this file: REASON */
 """
 
 from __future__ import annotations
@@ -73,15 +75,21 @@ class File:
     branches: dict[Position, list[int]] = field(default_factory=lambda: defaultdict(lambda: [0, 0]))
     conditions: dict[tuple[int, ...], list[bool]] = field(default_factory=dict)
 
-    def unreached(self) -> Iterator[tuple[int, int, bool]]:
-        """Line, column and outcome."""
-        for (line, column, _, _), counts in sorted(self.branches.items()):
+    def unreached(self) -> Iterator[tuple[Position, bool]]:
+        """Conditions and outcomes."""
+        for place, counts in sorted(self.branches.items()):
             for outcome, count in zip((True, False), counts, strict=True):
                 if not count:
-                    yield line, column, outcome
+                    yield place, outcome
 
 
 Counted = dict[str, File]
+
+OF_A_FAILURE = {
+    True: re.compile(r"err|result|PyErr_Occurred\(\)|.*(==|<=?|!=) *(NULL|0|-1|MAP_FAILED)", re.S),
+    False: re.compile(r"!(err|result)|.*(!=|>=?|==) *(NULL|0|-1|MAP_FAILED)", re.S),
+}
+"""The form of a condition by which a program finds, at that outcome, that a call has failed."""
 
 
 # --- Building and running ------------------------------------------------------------------
@@ -160,6 +168,7 @@ class Build:
         subprocess.check_call([*make, *words])
         if self.has_reader:
             self.compile_reader()
+        self.compiled.write_text(json.dumps({path: digest_of(path) for path in sources()}))
         if self.digest.exists() and self.digest.read_text() == self.built():
             return
         for path in self.folder.glob("*.counters"):
@@ -168,7 +177,6 @@ class Build:
             path.rename(path.with_suffix(".before"))
         self.done.unlink(missing_ok=True)
         self.digest.write_text(self.built())
-        self.compiled.write_text(json.dumps({path: digest_of(path) for path in sources()}))
 
     @property
     def digest(self) -> Path:
@@ -215,8 +223,9 @@ class Build:
                     "-instr-profile",
                     merged,
                 ]
-                with merged.with_suffix(".json").open("w") as file:
-                    subprocess.check_call(export, stdout=file, stderr=subprocess.DEVNULL)
+                text = subprocess.check_output(export, stderr=subprocess.DEVNULL)
+                raw.write_bytes(text)  # whole, or not there, for another run that reads it
+                raw.rename(merged.with_suffix(".json"))
 
     def pieces(self) -> dict[str, list[str | Path]]:
         """Commands, by name: a test file each, and the messages that are mutated."""
@@ -231,11 +240,19 @@ class Build:
             found["tests/fuzz/channels/__main__.py"] = [self.python, CHANNELS, *MUTATED]
         return found
 
+    def already(self) -> dict[str, str]:
+        return json.loads(self.done.read_text()) if self.done.exists() else {}
+
+    def progress(self) -> str:
+        done = self.already()
+        ran = sum(done.get(name) == digest_of(name) for name in self.pieces())
+        return f"{ran} of {len(self.pieces())} of {self.name}"
+
     def run(self) -> None:
         """All tests, and then the failures; none has to pass here: `make test` sees to that."""
         self.keep()
         self.make()
-        done = json.loads(self.done.read_text()) if self.done.exists() else {}
+        done = self.already()
         left = {
             name: command
             for name, command in self.pieces().items()
@@ -267,6 +284,11 @@ class Build:
             own = os.environ | {"COVERAGE_OF": FAILURES}
             subprocess.call([self.python, REPOSITORY / "tests/failures", *FAILED], env=own)
         self.keep()
+
+
+def builds() -> list[Build]:
+    names = sorted(path.parent.name for path in BUILD.glob("*/digest"))
+    return [Build(name.removesuffix("-check"), name.endswith("-check")) for name in names]
 
 
 def digest_of(path: str) -> str:
@@ -337,6 +359,7 @@ def read(*what: str) -> Counted:
 
 
 REASON = re.compile(r"/\* not reached: (.*?) ?\*/", re.DOTALL)
+OF_FILE = re.compile(r"/\* not reached in this file: (.*?) ?\*/", re.DOTALL)
 
 
 def reasons(text: str) -> dict[int, str]:
@@ -355,6 +378,15 @@ def reasons(text: str) -> dict[int, str]:
     return found
 
 
+def why_not(text: str) -> dict[int, str]:
+    """The reason of each line that has one."""
+    found = reasons(text)
+    if of_file := OF_FILE.search(text):
+        whole = " ".join(of_file[1].replace("\n *", " ").split())
+        found = dict.fromkeys(range(1, text.count("\n") + 2), whole) | found
+    return found
+
+
 @dataclass(frozen=True)
 class Row:
     path: str
@@ -366,7 +398,8 @@ class Row:
     excused: int
     conditions: int
     conditions_shown: int
-    open: tuple[tuple[int, int, bool], ...]
+    of_a_failure: int
+    open: tuple[tuple[Position, bool], ...]
     stale: tuple[int, ...]
 
     def cells(self, name: str) -> list[str]:
@@ -378,15 +411,26 @@ class Row:
             f"{self.by_failures}",
             f"{self.excused}",
             f"{self.branches - self.by_tests - self.by_failures - self.excused}",
+            f"{self.of_a_failure}",
             f"{self.conditions_shown} of {self.conditions}",
         ]
 
 
+def is_of_a_failure(text: str, place: Position, outcome: bool) -> bool:
+    line, column, last, end = place
+    lines = text.split("\n")[line - 1 : last]
+    lines[-1] = lines[-1][: end - 1]
+    lines[0] = lines[0][column - 1 :]
+    return OF_A_FAILURE[outcome].fullmatch("\n".join(lines)) is not None
+
+
 def row(path: str, tests: File, whole: File) -> Row:
-    known = reasons((REPOSITORY / path).read_text())
+    text = (REPOSITORY / path).read_text()
+    known = why_not(text)
     left = list(whole.unreached())
     total = 2 * len(whole.branches)
     by_tests = total - len(list(tests.unreached()))
+    open_ = tuple(each for each in left if each[0][0] not in known)
     pairs = [pair for pairs in whole.conditions.values() for pair in pairs]
     return Row(
         path,
@@ -395,11 +439,12 @@ def row(path: str, tests: File, whole: File) -> Row:
         total,
         by_tests,
         total - by_tests - len(left),
-        sum(line in known for line, _, _ in left),
+        len(left) - len(open_),
         len(pairs),
         sum(pairs),
-        tuple(each for each in left if each[0] not in known),
-        tuple({*known} - {line for line, _, _ in left}),
+        sum(is_of_a_failure(text, *each) for each in open_),
+        open_,
+        tuple({*(reasons(text) if left else known)} - {place[0] for place, _ in left}),
     )
 
 
@@ -408,12 +453,13 @@ def together(rows: Iterable[Row], name: str) -> Row:
     names = ("lines", "lines_reached", "branches", "by_tests", "by_failures", "excused")
     sums = [sum(getattr(each, one) for each in rows) for one in names]
     shown = [sum(getattr(each, one) for each in rows) for one in ("conditions", "conditions_shown")]
-    return Row(name, *sums, *shown, (), ())
+    return Row(name, *sums, *shown, sum(each.of_a_failure for each in rows), (), ())
 
 
 def page(rows: list[Row]) -> str:
     head = (
-        "file", "lines", "branches", "by tests", "by failures", "with a reason", "open", "MC/DC",
+        "file", "lines", "branches", "by tests", "by failures", "with a reason", "open",
+        "a failed call's", "MC/DC",
     )  # fmt: skip
     ordered = sorted(rows, key=lambda each: (-len(each.open), each.path))
     some, others = ordered[:LISTED], ordered[LISTED:]
@@ -425,7 +471,7 @@ def page(rows: list[Row]) -> str:
     cells += [each.cells(f"`{each.path.removeprefix('packages/image/src/')}`") for each in some]
     cells += [together(others, "").cells(f"{len(others)} more files")]
     why = Counter(reason for each in rows for reason in given(each))
-    minors = {path.parent.name.removesuffix("-check") for path in BUILD.glob("*/*.json")}
+    minors = {each.minor for each in builds()}
     return f"""\
 # Coverage of the C
 
@@ -433,10 +479,12 @@ def page(rows: list[Row]) -> str:
 CPython {", ".join(sorted(minors))}, and writes this page. A branch is one outcome of a condition,
 reached on at least one of them. *By failures*: only where
 [a request fails](../../tests/failures/README.md). *With a reason*: the line says why
-(`not reached: ...`). MC/DC: conditions that were shown to decide by themselves. The verifier is not
-counted, nor assertions, nor `restorer.c`, which runs while nothing else of its program is mapped.
-Macros of CPython's count as one line. `make coverage ARGS=--open` lists what is open, by line; most
-of it is what is done where a call of the system or an allocation fails.
+(`not reached: ...`). *A failed call's*: the outcome is what a call that fails gives, by the form of
+the condition, as `== NULL`. MC/DC: conditions that were shown to decide by themselves. The verifier
+is not counted, nor assertions, nor `restorer.c`, which runs while nothing else of its program is
+mapped. Macros of CPython's count as one line. `make coverage ARGS=--open` lists what is open.
+
+Pieces that have run: {", ".join(each.progress() for each in builds())}.
 
 {table(head, cells)}
 
@@ -447,9 +495,9 @@ of it is what is done where a call of the system or an allocation fails.
 
 
 def given(each: Row) -> Iterator[str]:
-    known = reasons((REPOSITORY / each.path).read_text())
+    known = why_not((REPOSITORY / each.path).read_text())
     whole = read_once()[1].get(each.path, File())
-    return (known[line] for line, _, _ in whole.unreached() if line in known)
+    return (known[place[0]] for place, _ in whole.unreached() if place[0] in known)
 
 
 _read: list[Counted] = []
@@ -465,7 +513,7 @@ def show(rows: Iterable[Row], names: list[str]) -> None:
     for each in rows:
         if Path(each.path).name in names or not names:
             lines = (REPOSITORY / each.path).read_text().split("\n")
-            for line, column, outcome in each.open:
+            for (line, column, _, _), outcome in each.open:
                 print(f"{each.path}:{line}:{column}: never {outcome}: {lines[line - 1].strip()}")
 
 
@@ -480,9 +528,8 @@ def main() -> int:
         for is_check in (True, False):
             Build(minor, is_check).run()
     if not asked.minors or asked.open is not None:
-        for path in BUILD.glob("*/digest"):
-            minor, _, check = path.parent.name.partition("-")
-            Build(minor, bool(check)).keep()
+        for each in builds():
+            each.keep()
     tests, whole = read_once()
     rows = [row(path, tests.get(path, File()), whole[path]) for path in sorted(whole)]
     if asked.open is not None:

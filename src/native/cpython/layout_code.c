@@ -332,3 +332,5 @@ layout_warmup(const layout_samples *samples, size_t at)
 #endif
 
 #endif
+
+/* not reached in this file: each condition is an assertion about the interpreter, and holds in every build of it */

@@ -183,3 +183,5 @@ layout_long_lived_pending(const layout_samples *samples, size_t at)
 }
 
 #endif
+
+/* not reached in this file: each condition is an assertion about the interpreter, and holds in every build of it */

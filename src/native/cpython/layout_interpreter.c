@@ -247,3 +247,5 @@ layout_atexit_count(const layout_samples *Py_UNUSED(samples), size_t at)
 }
 
 #endif
+
+/* not reached in this file: each condition is an assertion about the interpreter, and holds in every build of it */

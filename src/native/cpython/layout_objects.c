@@ -225,3 +225,5 @@ layout_values_first(const layout_samples *samples, size_t at)
 }
 
 #endif
+
+/* not reached in this file: each condition is an assertion about the interpreter, and holds in every build of it */

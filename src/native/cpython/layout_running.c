@@ -145,3 +145,5 @@ layout_thread_context(const layout_samples *Py_UNUSED(samples), size_t at)
 }
 
 #endif
+
+/* not reached in this file: each condition is an assertion about the interpreter, and holds in every build of it */

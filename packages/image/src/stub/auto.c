@@ -39,6 +39,7 @@
 #  define MFD_ALLOW_SEALING 2u
 #endif
 
+#define PLAIN "._0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 #define SEEN "_PASTURE_SEEN"
 #define SEEN_BYTES (256 * 1024)
 #define AGAIN_S (24 * 60 * 60) /* a build that failed is tried again after that */
@@ -127,9 +128,8 @@ put_label(char *label, size_t size, const command_line *line, const char *text)
     name = line->kind == 'c' ? "c" : name != NULL ? name + 1 : text;
     size_t i = 0;
     for (; name[i] && i < size - 1; i++) {
-        bool is_plain = name[i] == '_' || name[i] == '.' || (name[i] >= '0' && name[i] <= '9')
-                        || (name[i] >= 'A' && name[i] <= 'Z') || (name[i] >= 'a' && name[i] <= 'z');
-        label[i] = is_plain && (i || name[i] != '.') ? name[i] : '-';
+        bool is_plain = strchr(PLAIN, name[i]) != NULL && (i || name[i] != '.');
+        label[i] = is_plain ? name[i] : '-';
     }
     label[i] = 0;
 }

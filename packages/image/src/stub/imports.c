@@ -6,13 +6,6 @@
 #include <string.h>
 
 static bool
-is_name(char c)
-{
-    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')
-           || (unsigned char)c >= 128;
-}
-
-static bool
 is_there(const char *names, const char *name, size_t length)
 {
     for (const char *at = names; at != NULL && *at; at = strchr(at, ',')) {
@@ -41,11 +34,7 @@ add(char *names, size_t size, const char *name, size_t length)
 static size_t
 name_length(const char *at)
 {
-    size_t length = 0;
-    while (is_name(at[length])) {
-        length++;
-    }
-    return length;
+    return strcspn(at, " \t\r\n.,;#()*\\");
 }
 
 /* What follows `import`: names with commas between them. */
