@@ -55,6 +55,7 @@ KNOWN = {
         "CPython leaves out all functions of os.register_at_fork where it cannot copy their list, "
         "and a lock that one of them releases stays locked"
     ),
+    "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
     "Fatal glibc error: ": "the C library's own start",
     "error while loading shared libraries: cannot apply additional memory protection": (
         "the C library's own start"

@@ -103,7 +103,13 @@ def _settled(order: Order) -> tuple[Built, int, int]:
 
 
 def _made(order: Order) -> tuple[Built, int, int]:
-    native().adopt_orphans()
+    try:
+        native().adopt_orphans()
+    except OSError as error:
+        raise ImageFailed(
+            f"the kernel does not make this process the parent of orphans: {error.strerror}",
+            hint="build the image outside the sandbox that refuses it",
+        ) from None
     build = Build(order)
     try:
         if not select.select([build.channel], [], [], MAX_BUILD_S)[0]:
