@@ -255,10 +255,10 @@ class _Stream:
         is_pytests = are_pytests(hook)
         if self._passed is not None and is_pytests:
             report = pytest.TestReport.__new__(pytest.TestReport)
-            vars(report).update(self._passed)
-            report.when, report.keywords = when, dict(self._keywords)
-            report.duration, report.start, report.stop = duration, start, stop
-            report.user_properties, report.sections = [], []
+            fields = report.__dict__ = dict(self._passed)
+            fields["when"], fields["keywords"] = when, dict(self._keywords)
+            fields["duration"], fields["start"], fields["stop"] = duration, start, stop
+            fields["user_properties"], fields["sections"] = [], []
             return report
         nodeid, location, index = self._test
         data = {
@@ -280,7 +280,9 @@ class _Stream:
         }
         if is_pytests:
             report = pytest.TestReport(**data)
-            self._passed = dict(vars(report))
+            # A copy of this one is half as large as what fields are added to one by one.
+            self._passed = {**vars(report), "node": self.node}
+            report.__dict__ = dict(self._passed)
             return report
         made: pytest.TestReport = hook(config=self.node.config, data=data)
         return made

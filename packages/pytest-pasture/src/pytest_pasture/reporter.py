@@ -6,7 +6,9 @@ complete for any code that reads them.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Generator
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -24,7 +26,9 @@ class Reporter(TerminalReporter):  # type: ignore[misc]  # final, so it has no o
     @property
     def stats(self) -> dict[str, list[Any]]:
         """Reports by category, those that were put off among them."""
-        for when, (duration, start, stop), nodeid, location, keywords in self._put_off:
+        times = iter(self._times)
+        for when, nodeid, location, keywords in self._put_off:
+            duration, start, stop = islice(times, 3)
             category = "passed" if when == "call" else ""
             report = pytest.TestReport(
                 *(nodeid, location, dict(keywords), "passed", None, when),
@@ -34,12 +38,14 @@ class Reporter(TerminalReporter):  # type: ignore[misc]  # final, so it has no o
             )
             self._stats.setdefault(category, []).append(report)
         self._put_off.clear()
+        del self._times[:]
         return self._stats
 
     @stats.setter
     def stats(self, stats: dict[str, list[Any]]) -> None:
         self._stats = stats
         self._put_off: list[tuple[Any, ...]] = []
+        self._times = array("d")
 
     def pytest_runtest_logstart(self, nodeid: str, location: Location) -> None:
         if self.showlongtestinfo:  # what a subtest reports next to it, the test has captured
@@ -53,8 +59,8 @@ class Reporter(TerminalReporter):  # type: ignore[misc]  # final, so it has no o
         self._tests_ran = True
         if report.keywords != self._keywords:
             self._keywords = dict(report.keywords)
-        times = report.duration, report.start, report.stop
-        self._put_off.append((report.when, times, report.nodeid, report.location, self._keywords))
+        self._put_off.append((report.when, report.nodeid, report.location, self._keywords))
+        self._times.extend((report.duration, report.start, report.stop))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_sessionfinish(
