@@ -106,6 +106,47 @@ def test_modules_and_code_run_as_python_runs_them(program, shown):
     assert shown in run("", program=program).stdout
 
 
+PROGRAM = """
+import inspect, sys, traceback, warnings
+print(__name__, __file__, __spec__ and __spec__.name, sys.argv, sys.path[0], len(inspect.stack()))
+print(sorted(globals()), sys.modules["__main__"].__dict__ is globals(), traceback.format_stack()[0])
+warnings.warn("of the program", stacklevel=1)
+def fail(): 1 / 0
+fail()
+"""
+
+
+@pytest.mark.interpreter
+def test_no_frame_of_ours_is_below_a_programs_own(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__main__.py").write_text(PROGRAM)
+    for words in (
+        ["program.py", "a"],
+        ["./program.py"],
+        [str(tmp_path / "program.py"), "-x"],
+        ["-m", "program", "a"],
+        ["-m", "package"],
+        ["package", "b"],
+        ["-c", PROGRAM.replace("__file__, ", ""), "c"],
+    ):
+        ways = ["-m", "pasture", "run", "--", "python"], []
+        sealed, plain = (
+            subprocess.run(
+                [sys.executable, *way, *words],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                cwd=tmp_path,
+            )
+            for way in ways
+        )
+        lines = sealed.stderr.splitlines(keepends=True)
+        shown = "".join(line for line in lines if not line.startswith("pasture: "))
+        assert (sealed.returncode, sealed.stdout, shown) == (1, plain.stdout, plain.stderr)
+
+
 @pytest.mark.parametrize(
     ("program", "reported"),
     [

@@ -36,7 +36,7 @@ FLOORS = (
     frozenset(("servers", "display")),
     frozenset(("serving",)),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
-    | frozenset(("launch", "observing", "proc", "profile", "sizing", "trust")),
+    | frozenset(("launch", "main_program", "observing", "proc", "profile", "sizing", "trust")),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )

@@ -1,22 +1,19 @@
 """`python -m pasture.servers.script ARGS`: what `pasture run -- python ARGS` becomes.
 
-Owns being the interpreter's command line: a script, a directory, `-m MODULE` or `-c CODE`
-runs as `__main__` itself, with the `sys.argv` and `sys.path` that it would have had. An engine that
-the program starts seals by itself.
+Owns which forks of the program are sealed. The program itself is run by the interpreter's own main
+function (`pasture.main_program`). An engine that the program starts seals by itself.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import runpy
 import sys
 from collections.abc import Sequence
 from multiprocessing import forkserver
-from pathlib import Path
-from types import CodeType, ModuleType
 from typing import Any
 
+from pasture import main_program
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
@@ -50,14 +47,23 @@ def run(arguments: Sequence[str]) -> None:
             hint="give a script, -m MODULE or -c CODE; options of Python's own go into "
             "variables, as PYTHONUNBUFFERED=1",
         )
-    first, *rest = arguments
-    if first == "-m":
-        _run_module(rest)
-    elif first == "-c":
-        _become(["-c", *rest[1:]], "", "")
-        _execute(compile(rest[0] if rest else "", "<string>", "exec"))
+    _run_program(*arguments)
+
+
+def _run_program(first: str, *rest: str) -> None:
+    """By the interpreter's own main function, which ends the process."""
+    if first in ("-m", "-c") and not rest:
+        raise UsageError(f"python {first} needs {'a module' if first == '-m' else 'code'}")
+    if first in ("-m", "-c"):
+        what, argv = rest[0], [first, *rest[1:]]
     else:
-        _run_script(first, rest)
+        what, argv = first, [first, *rest]
+        if not os.access(first, os.R_OK):
+            raise UsageError(f"cannot open {first}")
+    if not sys.flags.safe_path:
+        del sys.path[0]  # that of `-m`; the program's folder comes in its place
+    sys.modules["__main__"] = main_program.made_module()
+    main_program.run(first if first in ("-m", "-c") else "", what, argv)
 
 
 def _complain_if_nothing_was_sealed(pid: int) -> None:
@@ -86,51 +92,6 @@ def seal_forkservers() -> None:
     server_class.ensure_running = ensure_sealed
 
 
-def _run_module(arguments: Sequence[str]) -> None:
-    if not arguments:
-        raise UsageError("python -m needs the name of a module")
-    sys.argv[:] = arguments
-    # As `python -m`, `cProfile -m` and `trace -m` do it: in the real __main__.
-    runpy._run_module_as_main(arguments[0], alter_argv=True)  # type: ignore[attr-defined]
-
-
-def _run_script(script: str, arguments: Sequence[str]) -> None:
-    path = Path(script)
-    if path.is_dir() or path.suffix in (".zip", ".pyz"):
-        sys.argv[:] = [script, *arguments]
-        sys.path[0] = script
-        runpy._run_module_as_main("__main__", alter_argv=False)  # type: ignore[attr-defined]
-        return
-    try:
-        source = path.read_bytes()
-    except OSError as error:
-        raise UsageError(f"cannot open {script}: {error.strerror}") from None
-    _become([script, *arguments], str(path.resolve().parent), script)
-    _execute(compile(source, script, "exec", dont_inherit=True))
-
-
-def _become(argv: Sequence[str], folder: str, file: str) -> None:
-    """Have `__main__` and `sys` look as they do for a script or `-c`."""
-    sys.argv[:] = argv
-    sys.path[0] = folder
-    namespace = _main().__dict__
-    for name in [name for name in namespace if not name.startswith("__")]:
-        del namespace[name]
-    namespace.update(__doc__=None, __spec__=None, __package__=None, __cached__=None)
-    if file:
-        namespace["__file__"] = file
-    else:
-        namespace.pop("__file__", None)
-
-
-def _main() -> ModuleType:
-    return sys.modules["__main__"]
-
-
-def _execute(code: CodeType) -> None:
-    exec(code, _main().__dict__)
-
-
 def main() -> None:
     """Run the program that the process's own arguments name."""
     try:
@@ -140,7 +101,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Not the functions above: their names go when the program becomes `__main__`.
+    # Not the functions above: this module makes room for the program's `__main__`.
     from pasture.servers.script import main as start
 
     start()

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pasture.interpreter import native
+from pasture import main_program
 from pasture.sealing import exit
 from pasture_image.inside import (
     end,
@@ -104,20 +104,13 @@ def begin(
         printed.begin_program(os.fsdecode(text) if kind == "m" else None)
         if kind == "m":
             _forget_loaded(os.fsdecode(text))
-        file = _absolute(os.fsdecode(text)) if kind == "f" else None
         _switch_on_seal()
         process_state.apply(again)
         made.begin_program()
     except Exception as error:
         _start_over(argv, environ, error)
-    native().run_main(
-        sys.argv,
-        sys.orig_argv,
-        needs_folder,
-        f"{os.fsdecode(text)}\n" if kind == "c" else None,
-        os.fsdecode(text) if kind == "m" else None,
-        file,
-    )
+    option = {"c": "-c", "m": "-m", "s": "-"}.get(kind, "")
+    main_program.run(option, os.fsdecode(text), sys.argv, needs_folder=needs_folder)
     raise AssertionError("the interpreter's main function does not return")
 
 
@@ -210,13 +203,3 @@ def _forget_loaded(name: str) -> None:
     for one in (name, f"{name}.__main__"):
         if "." in one and not hasattr(sys.modules.get(one), "__path__"):
             sys.modules.pop(one, None)
-
-
-def _absolute(path: str) -> str:
-    """As Python/fileutils.c, _Py_abspath."""
-    if path.startswith("/"):
-        return path
-    try:
-        return f"{Path.cwd()}/{path}"
-    except OSError:
-        return path

@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import BuiltinImporter
-from types import ModuleType
 
+from pasture import main_program
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
 from pasture_image.inside.arguments import LOADING, Question
@@ -87,7 +86,7 @@ def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool
     _argv[:] = argv
     sys.orig_argv[:] = orig_argv
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
-        sys.modules.update(dict.fromkeys(_main_names, _made_main()))
+        sys.modules.update(dict.fromkeys(_main_names, main_program.made_module()))
     if sys.flags.safe_path or not (_in_front or _adds_directory or moves):
         return True
     folder = _folder(argv[0])
@@ -120,12 +119,3 @@ def _references() -> tuple[int, int]:
     """To the module, but for those of `sys.modules`, and to its names."""
     main = sys.modules["__main__"]
     return sys.getrefcount(main) - len(main_names()), sys.getrefcount(main.__dict__)
-
-
-def _made_main() -> ModuleType:
-    main = ModuleType("__main__")
-    main.__loader__ = BuiltinImporter
-    main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
-    if sys.version_info < (3, 14):
-        main.__annotations__ = {}
-    return main
