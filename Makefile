@@ -206,13 +206,14 @@ coverage: .venv/.stamp ## Branches and MC/DC of the C that the tests reach: docs
 	@.venv/bin/python tools/coverage $(COVERAGE_MATRIX) $(ARGS)
 
 #: fuzz, fuzz-channels | Random programs on the check builds (ARGS="--minutes 60"); messages of less trusted processes
+#: fuzz-identity | Random programs that fork, plain and in each way that pasture runs them; goes on where it stopped
 fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp)
 	@for minor in $(FUZZ_MATRIX); do \
 	    .venv/bin/python tests/fuzz --python $$minor $(ARGS) || failed=1; \
 	done; test -z "$$failed"
 
-fuzz-channels: .venvs/3.14/.stamp
-	@$(PYTHON) tests/fuzz/channels $(ARGS)
+fuzz-channels fuzz-identity: .venvs/3.14/.stamp
+	@$(PYTHON) tests/fuzz/$(@:fuzz-%=%) $(ARGS)
 
 ##@ Other people's programs and tests; hours, most go on where they stopped (ARGS="NAME...")
 
