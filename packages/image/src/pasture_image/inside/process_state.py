@@ -80,7 +80,7 @@ def differ() -> None:
     if len(processors) > 1:
         os.sched_setaffinity(0, processors[:-1])
     for number in _LIMITS.values():
-        soft, hard = (one if one >= 0 else _MANY for one in resource.getrlimit(number))
+        soft, hard = (one if 0 <= one < _MANY else _MANY for one in resource.getrlimit(number))
         hard = hard - 1 if hard > _SMALL else hard
         with suppress(OSError, ValueError):
             resource.setrlimit(number, (soft + 1 if soft < hard else max(soft - 2, 0), hard))
