@@ -394,6 +394,20 @@ def test_of_what_code_in_c_asks_the_kernel_for_count_names_in_its_text(own_image
     assert done.returncode == 17, "the builder was started without it"
 
 
+def test_a_variable_that_is_named_and_a_librarys_own_is_there_when_the_builder_starts(
+    own_images: Images,
+) -> None:
+    library = own_images.lib / "asking.so"
+    compile_library(library, ASKING.replace("ASKED_OF_KERNEL", "GRPC_ASKED"))
+    own_images.module("grpc", f"import ctypes\nA = ctypes.CDLL({str(library)!r}).answer()\n")
+    own_images.built("--preload", "grpc", "--env", "GRPC_ASKED=1")
+    words, given = ("-c", "import grpc; print(grpc.A)"), {"GRPC_ASKED": "1"}
+    assert own_images.run(*words, environ=given).out == b"1\n"
+    assert own_images.why(*words, environ=given) == ""
+    for other in ({}, {"GRPC_ASKED": "2"}, {**given, "GRPC_NEW": "1"}):
+        assert "that matters at the start: GRPC_" in own_images.why(*words, environ=other)
+
+
 def test_the_document_names_the_module_that_reads_all_variables(settings: Settings) -> None:
     [note] = settings["walk"].document()["notes"]
     assert (note["code"], note["subject"]) == ("variables", "by_walk")

@@ -20,7 +20,7 @@ from pasture.proc import memory_file
 from pasture_image.build import processors
 from pasture_image.inside import environment
 from pasture_image.inside.order import Built, Order, receive_built, send
-from pasture_image.inside.start_variables import always_read
+from pasture_image.inside.start_variables import started_with
 
 _PROGRAM = """\
 exec('''
@@ -121,7 +121,7 @@ def _environ(order: Order) -> dict[str, str]:
     Functions of libraries are looked up for the image: a look-up at the first call, in each
     program again, touches pages all over the libraries.
     """
-    needed = {**always_read(order.environ), "LD_BIND_NOW": "1"}
+    needed = {**started_with(order.environ), "LD_BIND_NOW": "1"}
     return {name: value for name, value in needed.items() if value is not None}
 
 

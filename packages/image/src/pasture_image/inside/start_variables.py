@@ -111,6 +111,12 @@ def beginnings(modules: Iterable[str]) -> tuple[str, ...]:
     return (*BEGINNINGS, *sorted(of_modules))
 
 
+def started_with(environ: Mapping[str, str]) -> dict[str, str | None]:
+    """Those that a builder is started with, as `always_read`: which modules it loads is not known
+    by then."""
+    return always_read(environ, beginnings(READ_BY))
+
+
 def always_read(
     environ: Mapping[str, str], beginnings: tuple[str, ...] = BEGINNINGS
 ) -> dict[str, str | None]:

@@ -31,6 +31,7 @@ from pasture_image.inside.start_variables import (
     always_read,
     beginnings,
     is_uncounted,
+    started_with,
 )
 
 ON_THE_WAY = frozenset((
@@ -313,7 +314,7 @@ def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str 
     for name in _read_again():
         del found[name]
     found |= {name: environ.get(name) for name in _read}
-    shown = always_read(environ)
+    shown = started_with(environ)
     found |= {name: shown.get(name) for name in _may_be_asked}
     found |= {name: v for name, v in environ.items()
               if (_walkers or _is_looked_for(name)) and not is_uncounted(name)}  # fmt: skip
