@@ -1,13 +1,13 @@
 #!/bin/sh
 # Workers of pytest-xdist out of an image: `xdist.sh 4 tests/`.
-# execnet starts its workers with -u, so the image is for that option. XDIST_PRELOAD names what your
-# tests import; modules under test stay out of it, so that they are read each time.
+# XDIST_PRELOAD names what your tests import; modules under test stay out of it, so that they are read
+# each time.
 set -eu
 workers=$1
 shift
 image=${XDIST_IMAGE:-$PWD/.xdist.img}
 if ! pasture image check "$image" >/dev/null 2>&1; then
-    pasture image build -o "$image" --options=-u --preload "${XDIST_PRELOAD:-pytest,xdist.remote}"
+    pasture image build -o "$image" --preload "${XDIST_PRELOAD:-pytest,xdist.remote}"
 fi
 PASTURE_IMAGE=$image
 export PASTURE_IMAGE

@@ -388,12 +388,13 @@ def adopt_orphans(on: bool = True, /) -> bool:
 def frozen_facts() -> tuple[int, int]:
     """Where what `freeze` finds out lies in memory, and its size in bytes."""
 
-def freeze() -> tuple[list[bytes], list[bytes], int, str, bytes, int]:
+def freeze() -> tuple[list[bytes], list[bytes], int, str, bytes, int, int]:
     """Stop this process so that its memory can be copied. Returns where the copy comes to life.
 
     Returns:
         Arguments and environment of that process; a bit for each signal that it ignores; what is
-        to be run: `c`, `m`, `f` or `s`, its text, and the index of its first own argument.
+        to be run: `c`, `m`, `f` or `s`, its text, and the index of its first own argument; bits
+        for `-u` and `-B`.
 
     Raises:
         OSError: the kernel does not say what a copy needs.
@@ -406,6 +407,17 @@ def set_utf8_mode(flags: object, index: int, is_utf8: bool, errors: str, /) -> N
         flags: `sys.flags`, which is changed.
         index: of the mode in it.
         errors: of the standard streams, for interpreters that are made later; "" for no change.
+    """
+
+def set_unbuffered(is_on: bool, /) -> None:
+    """Set `-u` of this interpreter and of C's streams; those in `sys` are the caller's."""
+
+def set_dont_write_bytecode(flags: object, index: int, is_on: bool, /) -> None:
+    """Set `-B` of this interpreter; `sys.dont_write_bytecode` is the caller's.
+
+    Args:
+        flags: `sys.flags`, which is changed.
+        index: of the option in it.
     """
 
 def find_arguments() -> bool:

@@ -405,7 +405,7 @@ def test_a_refusal_of_the_kernel_at_the_last_moment_is_reported(images: Images) 
 @pytest.mark.parametrize(
     ("words", "environ", "said"),
     [
-        (("-u", "-c", "pass"), {}, "an option: -u"),
+        (("-q", "-c", "pass"), {}, "an option: -q"),
         (("-c", "pass"), {"PYTHONHASHSEED": "7"}, "PYTHONHASHSEED"),
         (("-c", "pass"), {"LOCPATH": "/elsewhere"}, "LOCPATH"),
         ((".",), {}, "no plain file"),
@@ -466,11 +466,11 @@ def test_check_runs_no_program_that_an_image_names(images: Images, copied: Path)
 
 def test_programs_that_were_not_served_are_counted_by_reason(images: Images, copied: Path) -> None:
     own = {"PASTURE_IMAGE": str(copied)}
-    many = [images.popen(["-u", "-c", "pass"], env={**images.variables, **own}) for _ in range(8)]
+    many = [images.popen(["-q", "-c", "pass"], env={**images.variables, **own}) for _ in range(8)]
     assert [one.wait() for one in many] == [0] * 8
     assert images.run("-c", "pass", environ={**own, "LOCPATH": "/"}).err == b""  # no terminal
     first, second = missed.read(copied)
-    assert (1 <= first.times <= 8, first.why) == (True, "an option: -u")
+    assert (1 <= first.times <= 8, first.why) == (True, "an option: -q")
     assert second[::2] == (1, "a variable that matters at the start: LOCPATH")
     shown = images.pasture("show", str(copied)).stdout
     assert [f"{one.times} times" in shown and one.why in shown for one in (first, second)] == [
@@ -495,7 +495,7 @@ def test_a_file_of_counts_that_is_none_does_no_harm(
         "foreign rows": lambda: counts.write_bytes(b"\xff" * 600),
     }
     made[kind]()
-    ended = images.run("-u", "-c", "print(1)", environ={"PASTURE_IMAGE": str(copied)})
+    ended = images.run("-q", "-c", "print(1)", environ={"PASTURE_IMAGE": str(copied)})
     assert (ended.status, ended.out, ended.err) == (0, b"1\n", b"")
     assert other.read_bytes() == content
     shown = images.pasture("show", str(copied))
@@ -509,13 +509,13 @@ def test_the_image_of_a_folder_that_fits_is_used(images: Images, copied: Path) -
     (copied.parent / ".new.img.part").write_bytes(b"")
     folder = {"PASTURE_IMAGE": f"{copied.parent}/"}
     assert images.why(environ=folder) == ""
-    assert "an option: -u" in images.why("-u", "-c", "pass", environ=folder)
+    assert "an option: -q" in images.why("-q", "-c", "pass", environ=folder)
     (copied.parent / "older.img").unlink()
     assert "truncated" in images.why(environ=folder)
     copied.unlink()
     assert "the folder has no image" in images.why(environ=folder)
     assert {one.why for one in missed.read(copied.parent)} == {
-        "an option: -u",
+        "an option: -q",
         "the folder has no image",
         "the image was truncated, or has grown",
     }

@@ -1,8 +1,8 @@
 /* Running a program as the interpreter's own command line does, in an interpreter that runs
  * already: what Py_RunMain reads is put into the configuration first.
  *
- * Source: CPython 3.14 Modules/main.c, pymain_run_python; Python/initconfig.c,
- * config_update_argv.
+ * Source: CPython 3.14 Modules/main.c, pymain_run_python; Python/initconfig.c, config_update_argv,
+ * config_init_stdio.
  */
 #ifndef PASTURE_CPYTHON_MAIN_H
 #define PASTURE_CPYTHON_MAIN_H
@@ -14,7 +14,11 @@
 #include "internal/pycore_runtime.h"    /* _PyRuntime */
 
 #include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #if PY_VERSION_HEX >= 0x030C0100
 #  pragma weak _PyInterpreterState_SetNotRunningMain /* 3.12.0 has neither it nor what it undoes */
@@ -54,6 +58,53 @@ cpy_set_utf8_mode(PyObject *flags, Py_ssize_t index, int is_utf8)
     Py_UTF8Mode = is_utf8;
     _Py_COMP_DIAG_POP
     PyStructSequence_SetItem(flags, index, PyLong_FromLong(is_utf8)); /* small: none is freed */
+}
+
+/* A stream of C that takes its buffer anew: before it reads or writes. -1 without memory. */
+static inline int
+cpy_buffer(FILE *stream)
+{
+    struct stat status;
+    size_t bytes = BUFSIZ;
+    if (fstat(fileno(stream), &status) == 0 && status.st_blksize > 0) {
+        bytes = (size_t)status.st_blksize;
+    }
+    char *buffer = malloc(bytes);
+    return buffer == NULL
+               ? -1
+               : setvbuf(stream, buffer, isatty(fileno(stream)) ? _IOLBF : _IOFBF, bytes);
+}
+
+/* -u, but for the streams in sys. -1 without memory. */
+static inline int
+cpy_set_unbuffered(int is_on)
+{
+    if (cpy_config()->buffered_stdio == !is_on) {
+        return 0;
+    }
+    cpy_config()->buffered_stdio = !is_on;
+    _Py_COMP_DIAG_PUSH
+    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+    Py_UnbufferedStdioFlag = is_on;
+    _Py_COMP_DIAG_POP
+    if (!is_on) { /* standard error never has one */
+        return cpy_buffer(stdin) < 0 || cpy_buffer(stdout) < 0 ? -1 : 0;
+    }
+    (void)setvbuf(stdin, NULL, _IONBF, BUFSIZ);
+    (void)setvbuf(stdout, NULL, _IONBF, BUFSIZ);
+    return 0;
+}
+
+/* -B, but for sys.dont_write_bytecode. */
+static inline void
+cpy_set_dont_write_bytecode(PyObject *flags, Py_ssize_t index, int is_on)
+{
+    cpy_config()->write_bytecode = !is_on;
+    _Py_COMP_DIAG_PUSH
+    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
+    Py_DontWriteBytecodeFlag = is_on;
+    _Py_COMP_DIAG_POP
+    PyStructSequence_SetItem(flags, index, PyLong_FromLong(is_on)); /* small: none is freed */
 }
 
 #if PY_VERSION_HEX < 0x030C0000

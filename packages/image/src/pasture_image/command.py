@@ -79,7 +79,7 @@ _OF_A_BUILD = (
     ),
     click.option("--app", default="", metavar="MODULE:NAME", help="Application for --warm."),
     click.option(
-        "--options", default="", metavar="OPTIONS", help="Options of Python: --options='-u -X dev'."
+        "--options", default="", metavar="OPTIONS", help="Options of Python: --options='-O -X dev'."
     ),
     click.option(
         "--env",

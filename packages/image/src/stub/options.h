@@ -6,12 +6,16 @@
 #include <stddef.h>
 
 typedef struct {
-    char **option; /* one or two strings for each: "-u", or "-W" and "error"; ends with NULL */
+    char **option; /* one or two strings for each: "-O", or "-W" and "error"; ends with NULL */
     size_t options;
-    char kind;  /* 'c' a command, 'm' a module, 'f' a file, 's' standard input */
-    char *text; /* the command, or the name; "-" or "" for standard input */
-    int rest;   /* index of the first argument that is the program's own */
+    unsigned switches; /* bit N for letter N of options_switches, which are no `option` */
+    char kind;         /* 'c' a command, 'm' a module, 'f' a file, 's' standard input */
+    char *text;        /* the command, or the name; "-" or "" for standard input */
+    int rest;          /* index of the first argument that is the program's own */
 } command_line;
+
+/* Options that a program may have otherwise than its image. */
+extern const char options_switches[];
 
 /* 0, or -1 with the reason in `why` if this command line is for the interpreter alone. */
 int options_parse(int argc, char **argv, command_line *line, const char **why);

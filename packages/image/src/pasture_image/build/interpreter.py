@@ -33,7 +33,7 @@ def split_options(options: str) -> list[str]:
     while words:
         word = words.pop(0)
         if not word.startswith("-") or len(word) < 2 or word.startswith("--"):
-            raise UsageError(f"{word} is no option of one letter", hint="as in --options='-u'")
+            raise UsageError(f"{word} is no option of one letter", hint="as in --options='-O'")
         for at, letter in enumerate(word[1:], 2):
             if letter not in _LETTERS:
                 raise UsageError(f"no image can be made with -{letter}")

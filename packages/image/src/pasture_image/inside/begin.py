@@ -31,6 +31,7 @@ from pasture_image.inside import (
     renewed,
     reread,
     streams,
+    switches,
     variables,
 )
 
@@ -70,6 +71,7 @@ def begin(
     kind: str,
     text: bytes,
     rest: int,
+    switched: int,
 ) -> NoReturn:
     """Run the program that the arguments name, and end as the interpreter does.
 
@@ -80,6 +82,7 @@ def begin(
         kind: `c` for a command, `m` a module, `f` a file, `s` standard input.
         text: the command, or the name.
         rest: index of the first argument that is the program's own.
+        switched: bits for options (`switches`).
     """
     words = [os.fsdecode(word) for word in argv]
     try:
@@ -88,7 +91,7 @@ def begin(
             raise RuntimeError("a process that the image was made in had this process's id")
         _take_signals(ignored)
         locales.begin_program()
-        streams.open_standard()
+        streams.open_standard(unbuffered=switches.begin_program(switched, environ))
         loops.begin_program()
         generators.renew()
         if seeded is not None:

@@ -134,6 +134,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         process_state,
         program,
         recording,
+        streams,
     )
     from pasture_image.inside.elsewhere import Elsewhere
     from pasture_image.inside.notes import Note
@@ -170,6 +171,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
                     warm(application, order.warm)
         recording.mark(recording.OWN)
         program.end_loading()
+        streams.end_loading()
         load_s = monotonic() - began_s
         outcome = trial.outcome(load_s)
         _compare(before, outcome)
@@ -207,8 +209,17 @@ def _compare(before: State, outcome: Outcome | None) -> None:
     Raises:
         ImageFailed: they have changed what no program can have again.
     """
-    from pasture_image.inside import begin, process_state, program, trial, variables
+    from pasture_image.inside import (
+        begin,
+        observing,
+        process_state,
+        program,
+        switches,
+        trial,
+        variables,
+    )
     from pasture_image.inside.arguments import Question
+    from pasture_image.inside.notes import Note
 
     states = outcome.states if outcome is not None else None
     begin.again, left = process_state.changes((before, process_state.read()), states)
@@ -221,6 +232,8 @@ def _compare(before: State, outcome: Outcome | None) -> None:
     if outcome is not None:
         variables.narrow(outcome.walks, outcome.asked)
         variables.set_in_c.update(outcome.set_in_c)
+        switches.readers = outcome.switches
+        observing.note(Note("option", name) for name in outcome.switches)
         program.questions = tuple(Question(*question) for question in outcome.questions)
 
 

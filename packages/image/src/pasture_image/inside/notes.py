@@ -29,6 +29,8 @@ SENTENCES = {
     "that its library names",
     "arguments": "{} read the program's arguments while loading: python runs all programs but `-c` "
     "without arguments; do not preload it",
+    "option": "{} read sys.dont_write_bytecode while loading: python runs programs that have it "
+    "otherwise",
     "directory": "{} holds the working directory: programs get what it was, /",
     "relative": "{} was looked for by a relative path, in /: programs get what was there",
     "process": "{} holds the id of its process: programs get that of another one",

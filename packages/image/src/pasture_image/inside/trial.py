@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from pasture_image.inside import memory, printed, process_state, streams
+from pasture_image.inside import memory, printed, process_state, streams, switches
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.arguments import Arguments, stand_in
 from pasture_image.inside.process_state import State
@@ -41,6 +41,7 @@ class Outcome:
         set_in_c: variables that `os.environ` knows nothing of.
         readers: modules that have read the arguments.
         questions: what others have asked of them; askers: those.
+        switches: modules that have read an option (`switches`).
         printed: what modules have printed.
     """
 
@@ -52,6 +53,7 @@ class Outcome:
     readers: Sequence[str] = ()
     questions: Sequence[tuple[str, str, bool]] = ()
     askers: Sequence[str] = ()
+    switches: Sequence[str] = ()
     printed: Sequence[Sequence[str]] = ()
 
 
@@ -124,7 +126,7 @@ def _report(load: Callable[[], object], file: int) -> bytes:
         for module, walk in names.walks.items()
         if not are_kept and not walk.is_blind and "" not in walk.begins | walk.contains
     }
-    asked = (arguments.readers(), arguments.questions(), arguments.askers())
+    asked = (arguments.readers(), arguments.questions(), arguments.askers(), switches.read())
     found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c, *asked)
     pairs = {name: getattr(found, name) for name in Outcome.__slots__}
     return json.dumps({**pairs, "printed": printed.found}).encode()
@@ -137,6 +139,7 @@ def _differ() -> Arguments:
     os.environ["TZ"] = "Asia/Tokyo"
     time.tzset()
     process_state.differ()
+    switches.stand_in()
     return stand_in()
 
 

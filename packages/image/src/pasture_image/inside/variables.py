@@ -33,6 +33,7 @@ from pasture_image.inside.start_variables import (
     is_uncounted,
     started_with,
 )
+from pasture_image.inside.switches import VARIABLES
 
 ON_THE_WAY = frozenset((
     *(__name__, "pasture_image.inside.observing", "os", "collections.abc", "subprocess", "copy"),
@@ -324,5 +325,5 @@ def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str 
 def _read_again() -> frozenset[str]:
     """Variables whose reading is done again for each program: modules know nothing of them."""
     is_locale_known = observing.sets_locale or not READ_AGAIN.isdisjoint(_read)
-    again = frozenset() if is_locale_known else READ_AGAIN
+    again = (frozenset() if is_locale_known else READ_AGAIN) | (frozenset(VARIABLES) - _read)
     return again if "HOME" in _read else again | {"HOME"}
