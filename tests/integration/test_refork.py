@@ -77,6 +77,27 @@ def test_what_a_worker_built_is_there_in_its_successors(start):
     assert_ends_without_a_trace(server)
 
 
+def test_the_application_is_loaded_and_warmed_up_with_the_collector_of_a_program(start, tmp_path):
+    (tmp_path / "collected.py").write_text(
+        "import gc, json\n"
+        "now = lambda: [gc.isenabled(), *gc.get_threshold()]\n"
+        "seen = [now()]\n"
+        "def app(environ, start_response):\n"
+        "    made = [[number] for number in range(200_000)]\n"
+        "    seen.append(now())\n"
+        "    start_response('200 OK', [])\n"
+        "    return [json.dumps(seen[:2]).encode()]"
+    )
+    options = ("--policy", "seal", "--warm", "/", "--refork", "1000")
+    environment = {"PYTHONPATH": str(tmp_path)}
+    server = start(app="collected:app", options=options, env=environment)
+    program = "import gc, json; print(json.dumps([gc.isenabled(), *gc.get_threshold()]))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert server.get("/") == [json.loads(done.stdout)] * 2
+    assert "collector's thresholds" not in server.log
+    assert_ends_without_a_trace(server)
+
+
 @pytest.mark.parametrize("policy", ["refork", "seal"])  # which has a warm-up by itself
 def test_after_hup_and_usr2_the_new_generation_0_has_built_what_was_asked_for(
     start, tmp_path, policy

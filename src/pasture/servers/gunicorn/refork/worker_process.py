@@ -31,6 +31,7 @@ from pasture.refork.mold import ENDING, Refused, Start, fork_for, make_mold, pol
 from pasture.refork.served import requests_of
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
+from pasture.sealing.gc_settings import begin_loading
 from pasture.sealing.policy import PrepareStep
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import Behind
@@ -80,6 +81,7 @@ def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> St
     _reset_signals(worker)
     end_with_parent(arbiter.pid, signal.SIGTERM)
     generators.observe()  # a worker becomes the parent of others, with all that it has seeded
+    begin_loading(arbiter.settings.policy)  # the fork has made it a child of the arbiter's seal
     try:
         arbiter.load_as_in_worker()
     except PastureError as error:
