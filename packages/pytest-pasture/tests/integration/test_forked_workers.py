@@ -221,3 +221,16 @@ def test_a_loop_of_a_module_is_woken_in_the_worker_that_waits(suite: Any) -> Non
     both = [suite.start("--keep", "-n", "3", f"--basetemp={n}") for n in range(2)]
     assert [one.wait(timeout=60) for one in both] == [0, 0]
     suite.kept("-n", "3", "--fork-each")
+
+
+def test_hypothesis_finds_what_refers_to_the_generator_of_a_worker(suite: Any) -> None:
+    suite.write(
+        "test_given.py",
+        "import pytest\nfrom hypothesis import given, settings, strategies\n"
+        "pytestmark = pytest.mark.filterwarnings('error')\n"
+        "@pytest.mark.parametrize('number', range(4))\n"
+        "@settings(deadline=None, database=None, derandomize=True)\n"
+        "@given(n=strategies.integers())\n"
+        "def test_given(n, number): ...\n",
+    )
+    assert suite.forked().counts == {"passed": 4}
