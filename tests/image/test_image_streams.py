@@ -233,3 +233,15 @@ def run_into_one_pipe(program: Path, words: list[str], environ: dict[str, str]) 
         [program, *words], input=b"a\nbcd\n", env=environ, stdout=-1, stderr=subprocess.STDOUT,
         check=True,
     ).stdout  # fmt: skip
+
+
+def test_a_file_in_a_cycle_of_names_and_functions_is_written_at_the_end(
+    images: Images, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "def main():\n    global FILE\n    FILE = open('out', 'w')\n    FILE.write('kept')\n"
+        "main()\n"
+    )
+    assert images.why(str(program), cwd=tmp_path) == ""
+    assert (tmp_path / "out").read_text() == "kept"

@@ -240,3 +240,23 @@ def test_a_transaction_and_a_session_of_the_parent_go_on_and_children_have_their
     done = run("", program=program)
     assert json.loads(done.stdout) == {"rows": 2, "basket": [], "seen": [0, 0]}, done.stderr
     assert "the open transaction of Django's connection 'default'" in done.stderr
+
+
+@pytest.mark.interpreter
+def test_a_sealed_parent_that_cannot_write_its_output_ends_with_120(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os\nif not os.fork(): os._exit(0)\nos.wait()\nos.close(1)\nprint('lost')\n"
+    )
+    with (tmp_path / "out").open("w") as out:  # where a terminal's lines are written at once
+        command = [sys.executable, "-m", "pasture", "run", "--", "python", str(program)]
+        done = subprocess.run(
+            command,
+            stdout=out,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+        )
+    assert done.returncode == 120 and SEALED in done.stderr
+    assert "stdout" in done.stderr and "BufferedWriter" not in done.stderr

@@ -107,9 +107,12 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
         return Ending.FINALIZE, 0.0
     if _GOES_ROUND and _late_threads():
         return Ending.AGAIN, 0.0
-    if _last_work is not None and not _last_work():
-        _finalize_before_modules()
-        return Ending.FINALIZE, 0.0
+    if _last_work is not None:
+        # A collection may close what lies below a file's buffer before it is written.
+        open_files.flush(wait)
+        if not _last_work():
+            _finalize_before_modules()
+            return Ending.FINALIZE, 0.0
     return _write_all(wait), wait.left_s
 
 

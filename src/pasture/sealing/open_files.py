@@ -14,7 +14,7 @@ import gc
 import io
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -99,7 +99,7 @@ def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
     standard streams are made of, which are still in use. Inherited files are flushed alone: their
     parent closes them itself.
     """
-    standard = {id(getattr(sys, name, None)) for name in ("stdout", "stderr")}
+    standard = {id(part) for name in ("stdout", "stderr") for part in _parts(name)}
     kept = {*standard, *map(id, inherited)}
 
     def write(file: Any) -> None:
@@ -115,6 +115,16 @@ def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
 
     # a destructor's would be ignored, too, whichever it is
     _each(wait, write, BaseException)
+
+
+def _parts(name: str) -> Iterator[object]:
+    """A standard stream and the buffer below it. The interpreter flushes the stream at the end, and
+    ends with 120 if it cannot be: not if its buffer were closed by then."""
+    stream: Any = getattr(sys, name, None)
+    yield stream
+    if issubclass(type(stream), io.TextIOWrapper):
+        with suppress(ValueError):  # it has been detached
+            yield stream.buffer
 
 
 def _flush(file: Any) -> None:

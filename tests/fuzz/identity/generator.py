@@ -91,6 +91,11 @@ class End(Plain):
     def __del__(self):
         note("deleted", os.getpid)
 
+class Held(Plain):
+    """Of another module's names."""
+    def __del__(self):
+        note("held", os.getpid)
+
 SUBJECT_ZERO = [1, (2, {{"three": 3}})]
 '''
 
