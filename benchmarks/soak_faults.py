@@ -25,10 +25,19 @@ from typing import Any
 
 import click
 
+from benchmarks.faults.growth import Growth
 from benchmarks.faults.kinds import FAULTS, KILL_MASTER, Excuse, Impossible, Scene
-from benchmarks.faults.load import Load, Requests, Scraper, Tasks
-from benchmarks.faults.servers import SURROUNDINGS, WORKERS, Place, Server, names, reached
-from matrix.redis_server import redis_server
+from benchmarks.faults.load import PAUSE_S, SCRAPE_S, Load, Programs, Requests, Scraper, Tasks
+from benchmarks.faults.servers import (
+    SERVED_IMAGE,
+    SURROUNDINGS,
+    WORKERS,
+    Place,
+    Server,
+    names,
+    reached,
+)
+from matrix.redis_server import Redis
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "faults"
 START_S = 60.0
@@ -59,13 +68,14 @@ class Record:
         self.violations.append({"at_s": at, "fault": fault, "what": what, "log": log[-3000:]})
         click.echo(f"VIOLATION after {fault} at {at} s: {what}", err=True)
 
-    def write(self, load: Load) -> None:
+    def write(self, load: Load, programs: Load | None) -> None:
         document = self._fixed | {
             "seconds": round(time.monotonic() - self._began, 1),
             "faults": dict(self.faults),
             "left_out": dict(self.left_out),
             "slowest_recovery_s": self.slowest,
             "answered": load.answered,
+            "programs": 0 if programs is None else programs.answered,
             "lost_with_an_excuse": len(self.excused),
             "refused_without_a_server": self.without_server,
             "scrapes": self.scrapes,
@@ -79,11 +89,20 @@ class Record:
 class Run:
     """One kind of server, over all its lives."""
 
-    def __init__(self, kind: str, place: Place, broker: str, chance: random.Random, record: Record):
+    def __init__(
+        self,
+        kind: str,
+        place: Place,
+        broker: Redis | None,
+        chance: random.Random,
+        record: Record,
+        slower: float,
+    ) -> None:
         self.kind, self.place, self.broker = kind, place, broker
-        self.chance, self.record = chance, record
+        self.chance, self.record, self.slower = chance, record, slower
         self.excuses: list[Excuse] = []
         self.load: Load | None = None
+        self.programs: Programs | None = None
         self.starts = 0
 
     def start(self) -> None:
@@ -91,14 +110,21 @@ class Run:
         possible = SURROUNDINGS if self.place.mounted else SURROUNDINGS[:1]
         surroundings = possible[self.starts % len(possible)]
         self.starts += 1
-        self.server = Server(self.kind, self.place, surroundings, self.broker)
+        self.growth = Growth(self.place.directory / "sizes.jsonl")
+        broker = "" if self.broker is None else self.broker.url
+        self.server = Server(self.kind, self.place, surroundings, broker)
         self.record.lives[surroundings] += 1
         reached(lambda: self.server.listens() or not self.server.pids("master"), START_S)
         if not self.server.listens():
             raise Broken(f"{self.kind} ({surroundings}) does not start\n{self.server.log[-3000:]}")
-        self.scraper = Scraper(self.server.pid)
-        if self.load is None:
-            self.load = Tasks(self.broker) if self.kind == "celery" else Requests(self.server.port)
+        self.scraper = Scraper(self.server.pid, SCRAPE_S * self.slower)
+        pause_s = PAUSE_S * self.slower
+        if self.load is None and self.kind == "celery":
+            self.load = Tasks(broker, pause_s)
+        elif self.load is None:
+            self.load = Requests(self.server.port, pause_s)
+            if self.kind == "gunicorn-image":
+                self.programs = Programs(self.place.images / SERVED_IMAGE, pause_s * 10)
         elif isinstance(self.load, Requests):
             self.load.port = self.server.port
         began = time.monotonic()
@@ -125,9 +151,13 @@ class Run:
         if fault == KILL_MASTER:
             self.kill_master()
         else:
-            scene = Scene(self.server, self.place, self.chance, self.scraper.port, self.excuses)
+            ports = self.server.port, self.scraper.port
+            scene = Scene(self.server, self.place, self.chance, *ports, self.excuses)
+            if self.broker is not None:
+                scene.restart_broker = self.broker.restart
             try:
-                FAULTS[self.kind][fault](scene)
+                if wrong := FAULTS[self.kind][fault](scene):
+                    self.record.violated(fault, wrong, self.server.log)
             except Impossible:
                 self.record.left_out[fault] += 1
                 return
@@ -144,6 +174,8 @@ class Run:
             self.record.violated(fault, f"the master has ended: {status}", self.server.log)
             self.end(fault)
             self.start()
+        pids = {role: self.server.pids(role) for role in ("master", "mold", "worker")}
+        self.growth.note(pids | {"exporter": [self.scraper.process.pid]}, self.load.answered)
 
     def kill_master(self) -> None:
         """Requests may be lost until the next one listens."""
@@ -183,12 +215,16 @@ class Run:
             else:
                 self.record.violated(fault, f"lost: {loss}, {whose(pid)}", self.server.log)
         now = time.monotonic()
+        while self.programs is not None and self.programs.losses:
+            self.record.violated(fault, f"a program: {self.programs.losses.popleft()}")
         self.excuses = [excuse for excuse in self.excuses if excuse.until > now - 180]
 
     def finish(self) -> None:
         """TERM: the server's own end, which loses nothing but what cannot connect any more."""
         assert self.load is not None
         self.load.stop()
+        if self.programs is not None:
+            self.programs.stop()
         status = self.server.stop()
         if status != 0:
             self.record.violated("TERM", f"status {status}", self.server.log)
@@ -204,28 +240,32 @@ def whose(pid: int | None) -> str:
     return "no process had started it" if pid is None else f"{pid} served it"
 
 
-def plan(kind: str, chance: random.Random) -> Iterator[str]:
+def plan(kind: str, chance: random.Random, spare_master: bool) -> Iterator[str]:
     """All faults of a server in an order of chance, then again in another."""
     while True:
-        faults = [*FAULTS[kind], KILL_MASTER]
+        faults = [*FAULTS[kind], *([] if spare_master else [KILL_MASTER])]
         chance.shuffle(faults)
         yield from faults
 
 
-def _broker(stack: contextlib.ExitStack, directory: Path) -> str:
+def _broker(stack: contextlib.ExitStack, directory: Path) -> Redis:
     try:
-        return stack.enter_context(redis_server(directory))
+        return stack.enter_context(Redis(directory))
     except subprocess.CalledProcessError:
         raise click.ClickException("Redis cannot be had") from None
 
 
 @contextlib.contextmanager
-def running(kind: str, directory: Path, chance: random.Random, record: Record) -> Iterator[Run]:
+def running(
+    kind: str, directory: Path, chance: random.Random, record: Record, slower: float
+) -> Iterator[Run]:
     directory.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(Place(directory))
-        broker = _broker(stack, directory) if kind == "celery" else ""
-        run = Run(kind, place, broker, chance, record)
+        broker = _broker(stack, directory) if kind == "celery" else None
+        if kind == "gunicorn-image":
+            place.build_images()
+        run = Run(kind, place, broker, chance, record, slower)
         try:
             run.start()
             yield run
@@ -233,8 +273,9 @@ def running(kind: str, directory: Path, chance: random.Random, record: Record) -
             if run.load is not None:
                 run.scraper.stop()
             run.server.end(polite_s=0)
-            if run.load is not None:
-                run.load.stop()
+            for load in (run.load, run.programs):
+                if load is not None:
+                    load.stop()
 
 
 @click.command(help=__doc__)
@@ -243,6 +284,8 @@ def running(kind: str, directory: Path, chance: random.Random, record: Record) -
 @click.option("--every", default=10.0, show_default=True, help="Seconds from fault to fault.")
 @click.option("--seed", default=None, type=int, help="Of what is done when.  [default: new]")
 @click.option("--fault", "faults", multiple=True, help="This one, once; may be repeated.")
+@click.option("--spare-master", is_flag=True, help="One life: the master is never killed.")
+@click.option("--slower", default=1.0, show_default=True, help="Load and scrapes, by this factor.")
 @click.option("--directory", type=Path, default=DIRECTORY)
 def main(
     kind: str,
@@ -250,6 +293,8 @@ def main(
     every: float,
     seed: int | None,
     faults: tuple[str, ...],
+    spare_master: bool,
+    slower: float,
     directory: Path,
 ) -> None:
     # What was started is ended and unmounted on a TERM too.
@@ -260,19 +305,19 @@ def main(
     folder.mkdir(parents=True, exist_ok=True)
     record = Record(folder / "result.json", kind, seed)
     until = time.monotonic() + minutes * 60
-    with running(kind, folder, chance, record) as run:
-        for fault in faults or plan(kind, chance):
+    with running(kind, folder, chance, record, slower) as run:
+        for fault in faults or plan(kind, chance, spare_master):
             began = time.monotonic()
             if began > until:
                 break
             click.echo(f"{time.strftime('%H:%M:%S')} {fault}")
             run.do(fault)
             assert run.load is not None
-            record.write(run.load)
+            record.write(run.load, run.programs)
             time.sleep(max(0.0, began + every - time.monotonic()))
         run.finish()
         assert run.load is not None
-        record.write(run.load)
+        record.write(run.load, run.programs)
     if record.violations:
         raise Broken(f"{len(record.violations)} violations: {folder / 'result.json'}")
     click.echo(

@@ -13,11 +13,12 @@ import time
 import urllib.request
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from benchmarks.faults.growth import Size, size_of
 from matrix.herd import Herd
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "tests" / "programs"
@@ -45,33 +46,6 @@ WAVERS_BY: Mapping[str, float] = {"descriptors": 0, "threads": 0, "mappings": 4,
 
 class Broken(click.ClickException):
     """Something grows, or the server does not go on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Size:
-    """What one process takes.
-
-    Attributes:
-        mappings: lines of its memory map.
-        kib: anonymous memory that it has mapped in, shared or not.
-    """
-
-    descriptors: int
-    threads: int
-    mappings: int
-    kib: int
-
-
-def size_of(pid: int) -> Size:
-    """Raises OSError where the process has ended."""
-    proc = Path(f"/proc/{pid}")
-    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-    return Size(
-        descriptors=sum(1 for _ in (proc / "fd").iterdir()),
-        threads=int(status["Threads"]),
-        mappings=len((proc / "maps").read_bytes().splitlines()),
-        kib=int(status["RssAnon"].split()[0]),
-    )
 
 
 def start(requests: int, worker_class: str) -> Herd:

@@ -13,13 +13,14 @@ import resource
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from benchmarks.faults.load import Loss
-from benchmarks.faults.servers import Place
+from benchmarks.faults.servers import SERVED_IMAGE, WORKERS, Place
+from pasture.launch.ports import LOOPBACK
 
 STOPPED_S = (1.0, 4.0)
 SHORT_S = (2.0, 4.0)
@@ -88,8 +89,10 @@ class Scene:
     server: Target
     place: Place
     chance: random.Random
+    port: int = 0
     exporter_port: int = 0
     excuses: list[Excuse] = field(default_factory=list)
+    restart_broker: Callable[[], None] = lambda: None
 
     def one(self, role: str) -> int | None:
         pids = self.server.pids(role)
@@ -332,7 +335,64 @@ def trickle_to_exporter(scene: Scene) -> None:
             client.close()
 
 
-EVERYWHERE: dict[str, Callable[[Scene], None]] = {
+def slow_clients(scene: Scene) -> str | None:
+    """As many as there are workers, a byte at a time: half are answered, half go away."""
+    clients = [socket.create_connection((LOOPBACK, scene.port)) for _ in range(WORKERS)]
+    try:
+        for byte in b"GET /1000000000 HTTP/1.1\r\nHost: a\r\n\r\n":
+            for client in clients:
+                client.sendall(bytes([byte]))
+            time.sleep(0.03)
+        for client in clients[::2]:
+            client.settimeout(GRACE_S)
+            if not client.recv(12).endswith(b"200"):
+                return "a slow client has no answer"
+    except OSError as error:
+        return f"a slow client: {error}"
+    finally:
+        for client in clients:
+            client.close()
+    return None
+
+
+def restart_broker(scene: Scene) -> None:
+    """Celery itself reports tasks as failed that have no Redis to give their results to."""
+    with scene.excused(set(), nameless=0) as excuse:
+        excuse.everyone = True
+        scene.restart_broker()
+        scene.wait(SHORT_S)
+
+
+def replace_image(scene: Scene) -> None:
+    """Another image gets the name: running programs keep theirs, new ones start out of it."""
+    images = scene.place.images
+    serving = (images / SERVED_IMAGE).stat().st_size
+    other = next(path for path in images.glob("built-*") if path.stat().st_size != serving)
+    _rename_over(images, other.read_bytes())
+
+
+def damage_image(scene: Scene) -> None:
+    """Half an image gets the name, then none: programs start by `python`, the server goes on."""
+    images = scene.place.images
+    whole = (images / SERVED_IMAGE).read_bytes()
+    try:
+        _rename_over(images, whole[: scene.chance.randrange(len(whole))])
+        scene.wait(SHORT_S)
+        (images / SERVED_IMAGE).unlink()
+        scene.wait(SHORT_S)
+    finally:
+        _rename_over(images, whole)
+
+
+def _rename_over(images: Path, data: bytes) -> None:
+    (images / "next").write_bytes(data)
+    (images / "next").replace(images / SERVED_IMAGE)
+
+
+Fault = Callable[[Scene], str | None]
+"""Returns what was wrong while it lasted, if that shows at once."""
+
+EVERYWHERE: dict[str, Fault] = {
     "kill a worker": kill("worker"),
     "kill all workers": kill_all_workers,
     "stop a worker": stop("worker"),
@@ -350,26 +410,29 @@ EVERYWHERE: dict[str, Callable[[Scene], None]] = {
     "garbage for the exporter": garbage_for_exporter,
     "trickle to the exporter": trickle_to_exporter,
 }
-GUNICORN = {
+GUNICORN: dict[str, Fault] = {
     "HUP": signals(signal.SIGHUP),
     "kill a worker during HUP": kill_during_hup("worker"),
     "HUP without descriptors": hup_without_descriptors,
     "TTIN and TTOU": signals(signal.SIGTTIN, signal.SIGTTOU),
     "USR1": signals(signal.SIGUSR1),
+    "slow clients": slow_clients,
 }
-MOLDS = {
+MOLDS: dict[str, Fault] = {
     "kill the mold": kill("mold"),
     "stop the mold": stop("mold"),
     "kill the mold during HUP": kill_during_hup("mold"),
     "no descriptors in the mold": no_descriptors("mold"),
     "no memory in the mold": no_memory("mold"),
 }
+IMAGES: dict[str, Fault] = {"replace the image": replace_image, "damage the image": damage_image}
 KILL_MASTER = "kill the master"
 """Is no function: another server has to be started."""
 
-FAULTS: dict[str, dict[str, Callable[[Scene], None]]] = {
+FAULTS: Mapping[str, Mapping[str, Fault]] = {
     "gunicorn": EVERYWHERE | GUNICORN,
     "gunicorn-refork": EVERYWHERE | GUNICORN | MOLDS,
     "uwsgi": EVERYWHERE | {"HUP": reload_uwsgi, "no processes": no_processes_for_uwsgi},
-    "celery": EVERYWHERE | {"HUP": signals(signal.SIGHUP)},
+    "celery": EVERYWHERE | {"HUP": signals(signal.SIGHUP), "restart Redis": restart_broker},
+    "gunicorn-image": EVERYWHERE | GUNICORN | MOLDS | IMAGES,
 }

@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -28,6 +29,17 @@ ANSWER_S = 60.0
 CLIENTS = 3
 PAUSE_S = 0.1
 TASKS_AT_ONCE = 2
+SCRAPE_S = 1.0
+PROGRAM = """
+import atexit, json, os, sys
+number = int(sys.argv[1])
+atexit.register(print, "the end of", number)
+if not (child := os.fork()):
+    os._exit(number % 200)
+print(json.dumps({"number": number}), flush=True)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+"""Says its number, and ends with the status of a child."""
 COUNTED = ("_total", "_count", "_sum", "_bucket")
 
 
@@ -52,7 +64,8 @@ class Load:
 
     threads_count = 1
 
-    def __init__(self) -> None:
+    def __init__(self, pause_s: float = PAUSE_S) -> None:
+        self._pause_s = pause_s
         self.answered = 0
         self.losses: deque[Loss] = deque()
         self.latest: deque[float] = deque(maxlen=50)
@@ -94,15 +107,15 @@ class Requests(Load):
 
     threads_count = CLIENTS
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, pause_s: float = PAUSE_S) -> None:
         self.port = port
-        super().__init__()
+        super().__init__(pause_s)
 
     def run(self) -> None:
         while self.goes_on:
             number, began = self.number(), time.monotonic()
             self.count(number, began, self.send(number))
-            time.sleep(PAUSE_S)
+            time.sleep(self._pause_s)
 
     def send(self, number: int) -> str | None:
         """None, or why there was no right answer."""
@@ -123,28 +136,35 @@ class Requests(Load):
 class Tasks(Load):
     """Celery's tasks: sent by one thread that also asks for their outcomes."""
 
-    def __init__(self, broker: str) -> None:
+    def __init__(self, broker: str, pause_s: float = PAUSE_S) -> None:
         import celery
+        import kombu.exceptions
+        import redis
 
         self._client = celery.Celery("client", broker=broker, backend=broker, set_as_current=False)
         # Results are asked for one by one: no client listens to what Redis would publish.
         self._client.backend.on_task_call = lambda *_: None
-        super().__init__()
+        self._no_broker = (kombu.exceptions.OperationalError, redis.RedisError)
+        super().__init__(pause_s)
 
     def run(self) -> None:
         waiting: dict[str, tuple[int, float]] = {}
         while self.goes_on or waiting:
-            if self.goes_on and len(waiting) < 200:
-                for _ in range(TASKS_AT_ONCE):
-                    number = self.number()
-                    sent = self._client.send_task("fault_tasks.answer", args=(number,))
-                    waiting[sent.id] = number, time.monotonic()
-            for name, (number, began) in list(waiting.items()):
-                with contextlib.suppress(Unanswered):
-                    self.count(number, began, self.answer_of(name, number, began))
-                    del waiting[name]
-            time.sleep(PAUSE_S)
+            with contextlib.suppress(*self._no_broker):
+                self._send_and_ask(waiting)
+            time.sleep(self._pause_s)
         self._client.close()
+
+    def _send_and_ask(self, waiting: dict[str, tuple[int, float]]) -> None:
+        if self.goes_on and len(waiting) < 200:
+            for _ in range(TASKS_AT_ONCE):
+                number = self.number()
+                sent = self._client.send_task("fault_tasks.answer", args=(number,))
+                waiting[sent.id] = number, time.monotonic()
+        for name, (number, began) in list(waiting.items()):
+            with contextlib.suppress(Unanswered):
+                self.count(number, began, self.answer_of(name, number, began))
+                del waiting[name]
 
     def answer_of(self, name: str, number: int, began: float) -> str | None:
         """None, or why there was no right answer. Raises Unanswered while there may be one."""
@@ -157,6 +177,38 @@ class Tasks(Load):
         if time.monotonic() - began > ANSWER_S:
             return f"no result ({meta['status']})"
         raise Unanswered
+
+
+class Programs(Load):
+    """Programs out of an image, one after the other: each ends as by `python`.
+
+    Args:
+        image: that `PASTURE_IMAGE` names.
+    """
+
+    def __init__(self, image: Path, pause_s: float = PAUSE_S) -> None:
+        self._environ = {**os.environ, "PASTURE_IMAGE": str(image)}
+        self._stub = Path(sys.executable).with_name("pasture-python")
+        super().__init__(pause_s)
+
+    def run(self) -> None:
+        while self.goes_on:
+            number, began = self.number(), time.monotonic()
+            self.count(number, began, self.start(number))
+            time.sleep(self._pause_s)
+
+    def start(self, number: int) -> str | None:
+        """None, or what was wrong with how a program ended."""
+        done = subprocess.run(
+            [self._stub, "-c", PROGRAM, f"{number}"],
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+        )
+        found = (done.returncode, done.stdout, done.stderr)
+        right = (number % 200, f"{json.dumps({'number': number})}\nthe end of {number}\n", "")
+        return None if found == right else f"ended otherwise: {found}"
 
 
 class Unanswered(Exception):
@@ -183,8 +235,8 @@ class Scraper:
         scrapes: how many were answered.
     """
 
-    def __init__(self, server_pid: int) -> None:
-        self.port = free_port()
+    def __init__(self, server_pid: int, every_s: float = SCRAPE_S) -> None:
+        self.port, self._every_s = free_port(), every_s
         self.falls: list[str] = []
         self.scrapes = 0
         command = [sys.executable, "-m", "pasture", "metrics", f"{server_pid}"]
@@ -201,7 +253,7 @@ class Scraper:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopped.wait(1.0):
+        while not self._stopped.wait(self._every_s):
             with contextlib.suppress(OSError, http.client.HTTPException):
                 self._compare(self._totals_now(), scoreboard_of(self._server_pid))
                 self.scrapes += 1

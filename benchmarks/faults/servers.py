@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"
 WORKERS = 3
 TIMEOUT_S = 60.0
+SERVED_IMAGE = "served.img"
 SURROUNDINGS = ("plain", "no /proc", "read-only root")
 """What a server is started in."""
 
@@ -36,7 +37,7 @@ _PREPARE = {
 _PIDS = Path("/sys/fs/cgroup/pids")
 
 
-def words_of(kind: str, port: int) -> list[str]:
+def words_of(kind: str, port: int, image: Path) -> list[str]:
     """The command of a server after `pasture run`."""
     bind = f"{LOOPBACK}:{port}"
     gunicorn = ["gunicorn", "-w", f"{WORKERS}", "--bind", bind, "--graceful-timeout", "10"]
@@ -46,6 +47,7 @@ def words_of(kind: str, port: int) -> list[str]:
     return {
         "gunicorn": gunicorn,
         "gunicorn-refork": ["--refork", "60", *gunicorn],
+        "gunicorn-image": ["--image", str(image), "--refork", "60", *gunicorn],
         "uwsgi": uwsgi,
         "celery": ["celery", "-A", "fault_tasks", "worker", "-c", f"{WORKERS}", "-l", "WARNING"],
     }[kind]
@@ -57,12 +59,14 @@ class Place:
     Attributes:
         state: what application and load share; always writable.
         small: where the server lives, and all that it may write to.
+        images: where the file lies that programs start out of, for those that do.
     """
 
     def __init__(self, directory: Path, small_size: str = "16m") -> None:
         self.directory = directory
         self._sizes = {"state": "64m", "small": small_size}
         self.state, self.small = directory / "state", directory / "small"
+        self.images = directory / "images"
         self.mounted: list[Path] = []
         self.group: Path | None = None
 
@@ -85,6 +89,16 @@ class Place:
     def step_clock(self, seconds: int) -> None:
         (self.state / "clock").write_bytes(struct.pack("q", seconds))
 
+    def build_images(self) -> None:
+        """Two that differ, and the one that is served first. Raises CalledProcessError."""
+        self.images.mkdir(exist_ok=True)
+        build = [sys.executable, "-m", "pasture", "image", "build", "--preload"]
+        for number, modules in enumerate(("json,gunicorn.app.wsgiapp", "json")):
+            image = self.images / f"built-{number}"
+            if not image.exists():
+                subprocess.run([*build, modules, "-o", str(image)], check=True)
+        shutil.copyfile(self.images / "built-0", self.images / SERVED_IMAGE)
+
     def started(self) -> dict[int, int]:
         """Dict of request number to the pid that began to serve it last."""
         lines = (self.state / "started").read_text().split("\n")
@@ -105,7 +119,13 @@ class Server(Group):
     def __init__(self, kind: str, place: Place, surroundings: str, broker: str) -> None:
         self.kind, self.surroundings = kind, surroundings
         self.port = free_port()
-        command = [sys.executable, "-m", "pasture", "run", *words_of(kind, self.port)]
+        command = [
+            sys.executable,
+            "-m",
+            "pasture",
+            "run",
+            *words_of(kind, self.port, place.images / SERVED_IMAGE),
+        ]
         super().__init__(
             [*self._prepared(place.group), *command],
             log=place.directory / f"server-{self.port}.log",

@@ -74,12 +74,12 @@ def gc_garbage():
     return gc.garbage
 
 def descriptors():
-    """Numbers below 60, but of what pasture counts in."""
-    found = []
+    """How many there are below 60, without what pasture counts in."""
+    found = 0
     for number in range(60):
         try:
             if "/memfd:pasture" not in os.readlink(f"/proc/self/fd/{{number}}"):
-                found.append(number)
+                found += 1
         except OSError:
             pass
     return found
