@@ -151,15 +151,18 @@ def asks(port: int) -> bool:
 
 
 def faults(text: str) -> Iterator[str]:
-    """Crashes and tracebacks in a log, of which the last frame here or in gunicorn is pasture's."""
+    """Crashes in a log, and tracebacks of which the last frame here or in gunicorn is pasture's, or
+    any where the parent ends on it."""
     for crash in re.findall(r"was sent (SIG\w+)|(Fatal Python error: .*)", text):
         if crash[0] not in ("SIGTERM", "SIGKILL"):
             yield "".join(crash)
-    for trace in text.split("Traceback (most recent call last):\n")[1:]:
-        frames = []
+    before, *traces = text.split("Traceback (most recent call last):\n")
+    for trace in traces:
+        ends_the_server = before.endswith("Unhandled exception in main loop\n")
+        before, frames = trace, []
         for one in trace.splitlines():
             if not one.startswith(" "):
                 break
             frames += OWN_FRAME.findall(one)
-        if frames and "pasture" in frames[-1]:
+        if any("pasture" in one for one in (frames if ends_the_server else frames[-1:])):
             yield "a traceback of pasture's"

@@ -10,7 +10,7 @@ of the C has all of them run again, and what was counted stays for functions wit
 Built by clang, with counters that all processes map, so no end of one loses them: counters.c. A
 branch is a condition and one of its two outcomes. It counts as reached where it was on any of the
 interpreters. A reason is a comment, behind the branch, on the line above its statement, or, for
-all of a file that is not reached, anywhere in it:
+all of a file that is not reached, at its end:
 
     /* not reached: REASON */
     /* not reached in this file: REASON */
@@ -168,7 +168,7 @@ class Build:
         subprocess.check_call([*make, *words])
         if self.has_reader:
             self.compile_reader()
-        self.compiled.write_text(json.dumps({path: digest_of(path) for path in sources()}))
+        self.compiled.write_text(json.dumps({path: digest_of_code(path) for path in sources()}))
         if self.digest.exists() and self.digest.read_text() == self.built():
             return
         for path in self.folder.glob("*.counters"):
@@ -295,6 +295,12 @@ def digest_of(path: str) -> str:
     return hashlib.sha256((REPOSITORY / path).read_bytes()).hexdigest()
 
 
+def digest_of_code(path: str) -> str:
+    """Of a source without the reason at its end, which moves no line."""
+    text = OF_FILE.sub("", (REPOSITORY / path).read_text()).rstrip()
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def sources() -> Iterator[str]:
     for folder in SOURCES:
         for path in sorted((REPOSITORY / folder).rglob("*.[ch]")):
@@ -331,7 +337,7 @@ def add(counted: Counted, exported: Path) -> None:
         path = os.path.relpath(each["filename"], REPOSITORY)
         if not path.startswith(SOURCES) or path.startswith(UNCOUNTED_FOLDER):
             continue
-        if compiled.get(path) != digest_of(path):
+        if compiled.get(path) != digest_of_code(path):
             print(f"{exported.parent.name}: {path} has changed: not counted", file=sys.stderr)
             continue
         text = (REPOSITORY / path).read_text().split("\n")
@@ -429,7 +435,9 @@ def row(path: str, tests: File, whole: File) -> Row:
     known = why_not(text)
     left = list(whole.unreached())
     total = 2 * len(whole.branches)
-    by_tests = total - len(list(tests.unreached()))
+    by_tests = sum(
+        count > 0 for place in whole.branches for count in tests.branches.get(place, (0, 0))
+    )
     open_ = tuple(each for each in left if each[0][0] not in known)
     pairs = [pair for pairs in whole.conditions.values() for pair in pairs]
     return Row(

@@ -29,3 +29,5 @@ cpy_debug_offsets(void)
 #endif /* CPY_UNSUPPORTED */
 
 #endif
+
+/* not reached in this file: each condition is an assertion about the interpreter, and holds in every build of it */

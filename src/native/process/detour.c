@@ -102,3 +102,5 @@ detour_end(detour *d)
 }
 
 #endif
+
+/* not reached in this file: a C library or an unwinder of another make */

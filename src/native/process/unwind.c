@@ -272,3 +272,5 @@ unwind_return_to(const unwind_place *place, long value)
 }
 
 #endif
+
+/* not reached in this file: a C library or an unwinder of another make */

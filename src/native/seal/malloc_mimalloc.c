@@ -33,3 +33,5 @@ give_back(void)
 /* A page of its own is used up before it looks for another: 64 KiB of blocks of one size. */
 const malloc_allocator malloc_mimalloc = {
     "mimalloc", serves_malloc, give_back, {4096, (size_t)64 << 10}};
+
+/* not reached in this file: another version of this allocator */

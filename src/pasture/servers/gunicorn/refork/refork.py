@@ -282,7 +282,11 @@ class Refork:
         for mold in self._children.molds:
             if self._board.status(mold.slot).ready:
                 continue  # it finishes its requests; the life cycle has the clock
-            if time.monotonic() - mold.handle.tmp.last_update() > longest_s:
+            try:
+                beat_at = mold.handle.tmp.last_update()
+            except (OSError, ValueError):  # as gunicorn does with its workers
+                continue
+            if time.monotonic() - beat_at > longest_s:
                 self._cycle.hung(mold.pid, time.monotonic())
 
     def signal_molds(self, number: int) -> None:
