@@ -82,6 +82,30 @@ def test_a_server_by_itself_uses_at_the_next_start_what_it_has_learned(serve, tm
     assert "pasture: warm-up: GET /learned-5?page=2" in server.log
 
 
+def test_a_request_that_fails_without_its_value_is_sent_at_one_start_only(serve, tmp_path):
+    (tmp_path / "picky.py").write_text(
+        "import json, os\n"
+        "def app(environ, start_response):\n"
+        "    if environ['QUERY_STRING'].endswith('='):\n"
+        "        raise ValueError('no value')\n"
+        "    start_response('200 OK', [])\n"
+        "    return [json.dumps({'pid': os.getpid()}).encode()]"
+    )
+    path = tmp_path / "site.profile"
+    environment = {"PYTHONPATH": str(tmp_path)}
+    fails = []
+    for _ in range(3):
+        options = ("--auto", "--policy", "seal", "--learn", str(path))
+        server = serve(app="picky:app", options=options, env=environment)
+        answered = [server.get("/tile?url=a.tif")["pid"] for _ in range(6)]
+        assert len(answered) == 6
+        server.stop()
+        fails.append(server.log.count("no value"))
+        kept = file.read(path)
+    assert fails[0] == fails[2] == 0 < fails[1]
+    assert kept.of("request") == () and kept.of("failed") == ("GET /tile?url=",)
+
+
 @pytest.mark.parametrize("options", [(), ("--fork-spawned",)], ids=["forkserver", "spawn"])
 def test_what_a_pool_sets_before_it_imports_is_set_at_the_next_start_too(tmp_path, options):
     method = "spawn" if options else "forkserver"

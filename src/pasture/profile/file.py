@@ -91,6 +91,8 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "template": Kind(_matches(_TEMPLATE), 1000),
         # GET or HEAD, and a path or a URL, as of a warm-up.
         "request": Kind(_matches(_REQUEST), 200),
+        # One that failed without the values that no profile keeps: not to be learned again.
+        "failed": Kind(_matches(_REQUEST), 200),
         # Opened by workers, by port or path: for the report alone, never made beforehand.
         "connection": Kind(_matches(_CONNECTION), 100),
     }

@@ -119,10 +119,12 @@ class Recorder:
 
     Attributes:
         is_on: this process records.
+        failed: requests that are to be in no profile; those that the file names besides are not.
     """
 
     def __init__(self) -> None:
         self.is_on = False
+        self.failed: frozenset[str] = frozenset()
         self._path: Path | None = None
         self._of_parent: list[Any] = []
         self._owner = 0
@@ -278,6 +280,7 @@ class Recorder:
         self._other["template"].update(set(found.templates()) - self._templates)
         self._other["connection"].update(found.connections())
         yield from self._other.items()
+        yield "failed", self.failed
         lines = map(without_secrets, self._served.lines(_MAX_REQUESTS))
         yield "request", [line for line in lines if line is not None]
 
@@ -329,7 +332,9 @@ class Recorder:
         ):
             before = file.read(self._path) if self._path.exists() else Profile()
             differing = self._compared.differing(self._digests)
-            together = (before + profile).without(differing | self._own)
+            together = before + profile
+            failed = {f"request {value}" for value in together.of("failed")}
+            together = together.without(differing | self._own | failed)
             if together.entries != before.entries:
                 file.write(self._path, together)
             return True

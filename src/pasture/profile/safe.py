@@ -57,6 +57,12 @@ def _may_be_secret(part: str) -> bool:
     )
 
 
+def may_lack_values(request: str) -> bool:
+    """Whether a request of a profile has a parameter without a value."""
+    _, _, query = request.partition("?")
+    return any(part.endswith("=") for part in query.split("&"))
+
+
 def _parameter(part: str) -> str | None:
     """A parameter without a value that may be a secret; None where its name may be one."""
     name, equals, value = part.partition("=")

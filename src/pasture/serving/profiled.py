@@ -182,6 +182,18 @@ def end_request(request: str, seconds: float, problem: str | None) -> None:
         _built.append(Built(f"request {request}", seconds, _meter.grown(), problem))
 
 
+def forget_failed(settings: ServerSettings, answers: Sequence[Answer]) -> None:
+    """Have workers take those requests out of the file, for good, that fail without values that
+    no profile keeps: they would fail at each start, with a traceback in the application's log.
+    """
+    if _recorder is not None and settings.profile is not None:
+        from pasture.profile.safe import may_lack_values
+
+        failed = {str(answer.request) for answer in answers if answer.failed}
+        learned = failed.intersection(settings.profile.of("request"))
+        _recorder.failed = frozenset(filter(may_lack_values, learned))
+
+
 def login_advice(settings: ServerSettings, answers: Sequence[Answer]) -> str | None:
     """What to do if the profile's requests seem to need a login, which no profile holds."""
     if settings.profile is None:

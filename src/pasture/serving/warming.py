@@ -59,6 +59,7 @@ def warm_up_as_set(
         **named,
     )
     log(logging.INFO, WARM_UP_END % tuple(report.counts.values()))
+    profiled.forget_failed(settings, report.answers)
     if advice := profiled.login_advice(settings, report.answers):
         log(logging.WARNING, advice)
     if shared is not None:  # a request may have opened what does not cross a fork

@@ -20,6 +20,7 @@ ENTRIES = {
     "pattern": ('0 "\\\\d+\\n"',),
     "template": ("django default mail/receipt.txt", "jinja app:env base page.html"),
     "request": ("GET /shop/?page=2", "GET http://example.org/"),
+    "failed": ("GET /tiles/?url=",),
     "connection": ("tcp 5432", "unix /run/redis.sock"),
 }
 

@@ -128,6 +128,21 @@ def test_requests_answered_twice_are_recorded_without_secrets(
     assert found == ("GET http://shop.example.org/search/?q=&page=2",)
 
 
+def test_a_request_that_fails_without_its_values_is_taken_out_and_not_learned_again(
+    recorder: Recorder, path: Path
+) -> None:
+    line, other = "GET http://shop.example.org/tile/?url=", "GET http://shop.example.org/tile/?y="
+    file.write(path, profile_of({"request": [line], "failed": [other]}))
+    recorder.failed = frozenset([line])
+    for _ in range(2):
+        recorder.answered("GET", "/tile/?url=a.tif", HEADERS, 200)
+        recorder.answered("GET", "/tile/?y=a.tif", HEADERS, 200)
+        recorder.answered("GET", "/", HEADERS, 200)
+    found = recorded(recorder, path)
+    assert found.of("request") == ("GET http://shop.example.org/",)
+    assert set(found.of("failed")) == {line, other}
+
+
 def test_what_is_in_the_file_already_is_kept(path: Path, recorder: Recorder) -> None:
     file.write(path, profile_of({"module": ["elsewhere"], "connection": ["tcp 1"]}))
     importlib.import_module("lazily")
