@@ -245,3 +245,17 @@ def test_a_file_in_a_cycle_of_names_and_functions_is_written_at_the_end(
     )
     assert images.why(str(program), cwd=tmp_path) == ""
     assert (tmp_path / "out").read_text() == "kept"
+
+
+def test_what_a_program_holds_that_is_sealed_itself_ends_with_it(
+    images: Images, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing, os\nclass End:\n    def __del__(self): os.write(1, b'deleted')\n"
+        "def task(): pass\ndef main():\n    global END\n    END = End(); END.cycle = END\n"
+        "    with multiprocessing.get_context('fork').Pool(1) as pool: pool.apply(task)\n"
+        "if __name__ == '__main__': main()\n"
+    )
+    ended = images.run(str(program), environ={"PASTURE": "seal"})
+    assert (ended.status, ended.out) == (0, b"deleted") and b"sealed, " in ended.err

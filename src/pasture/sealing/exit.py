@@ -36,6 +36,9 @@ _GOES_ROUND = sys.version_info >= (3, 15)
 LastWork = Callable[[], bool]
 """Returns whether the process can be left; if not, the interpreter finalizes as usual."""
 
+sealed_in = 0
+"""Id of the process that was sealed last: this one, or one that it descends from."""
+
 _installed = False
 _armed = False
 _open_files_too = False
@@ -59,7 +62,8 @@ def watch() -> None:
     at the end of the process, because an object that holds a file may be sealed and never release
     it. Without an extension for this interpreter nothing is done, here and in `install`.
     """
-    global _armed
+    global _armed, sealed_in
+    sealed_in = os.getpid()
     try:
         open_files.learn_locks()
         open_files.flush(open_files.LockWait(_LOCK_LIMIT_AT_SEAL_S))

@@ -219,7 +219,6 @@ TAKEN = (
     *("descriptors()",),
     *("os.lseek(0, 0, 1)", "sys.stdin.readline()", "os.read(0, 4)"),
     *("sys.modules['__main__'].__dict__ is globals()", "sys.modules.get('zoo_fake')"),
-    *("len(__import__('inspect').stack())", "len(__import__('traceback').format_stack())"),
     *("__import__('sysconfig').get_path('stdlib')", "__import__('site').ENABLE_USER_SITE"),
     *("__import__('numpy').random.random()", "__import__('numpy').random.default_rng().random()"),
     *("__import__('numpy').random.RandomState(3).random_sample()",),

@@ -119,6 +119,8 @@ def outcome(mode: str, one: Program, base: Mapping[str, str], image: Path, folde
         stdout.seek(0)
         stderr.seek(0)
         texts = {"stdout": bare(stdout.read()), "stderr": bare(stderr.read())}
+        if "fork_both('" in one.source:  # two at a time have no order
+            texts = {name: "\n".join(sorted(text.splitlines())) for name, text in texts.items()}
     return Outcome(status, {**texts, **left_in(folder)}, notes_of(folder / "notes"))
 
 

@@ -87,6 +87,7 @@ def begin(
     words = [os.fsdecode(word) for word in argv]
     try:
         _take_environ(environ)
+        end.begin_program()
         if os.getpid() in pids:
             raise RuntimeError("a process that the image was made in had this process's id")
         _take_signals(ignored)

@@ -8,15 +8,18 @@ references' callbacks run as usual (CPython 3.14 Python/pylifecycle.c, finalize_
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import weakref
 from types import ModuleType
 from typing import Any
 
 from pasture.interpreter import native
+from pasture.sealing import exit
 from pasture_image.inside import program
 
 _of_image: frozenset[str] = frozenset()
+_pid = 0
 _CLEARED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache", "meta_path")
 _EXCEPTIONS = ("last_exc", "last_type", "last_value", "last_traceback")
 
@@ -27,13 +30,22 @@ def keep_modules() -> None:
     _of_image = frozenset(sys.modules).difference(program.main_names())
 
 
+def begin_program() -> None:
+    """This process is the program, and no child of it."""
+    global _pid
+    _pid = os.getpid()
+
+
 def finish() -> bool:
     """Clear what came later. As the last thing before output is flushed and the process ends.
 
     Returns:
         Whether that was done. If not, the interpreter has to finalize as usual: a daemon thread
-        runs, another interpreter is left, or output cannot be written.
+        runs, another interpreter is left, or output cannot be written; or the program was sealed
+        itself, and what it holds would not be collected.
     """
+    if exit.sealed_in == os.getpid() == _pid:
+        return False
     if native().python_threads() > 1 or _interpreters() > 1 or not _flushes():
         return False
     native().begin_finalizing()
