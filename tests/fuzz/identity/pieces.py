@@ -49,7 +49,6 @@ STATES = (
     "FILE = open('file.txt', 'a'); FILE.write(f'by {ROLE}\\n')",
     "FILE = open('file.txt', 'ab', buffering=0); FILE.write(b'unbuffered\\n')",
     "LINES = open('lines.txt'); LINES.readline()",
-    "import gzip; ZIP = gzip.open('file.gz', 'ab'); ZIP.write(b'zipped')",
     "import tempfile; TMP = tempfile.NamedTemporaryFile(dir='.')",
     "import tempfile; TMP = tempfile.TemporaryDirectory(dir='.')",
     "import tempfile; TMP = tempfile.SpooledTemporaryFile(); TMP.write(b'spooled')",
