@@ -39,7 +39,9 @@ OF_A_KIND = 12
 """Points of one system call: the first ones, and others up to the last."""
 NEVER = 10**9
 REQUESTS = 40
-START_S, END_S = 30, 20
+START_S, END_S = 30, 40
+"""A worker of gunicorn's that TERM meets before it has its handlers runs on until gunicorn's
+graceful timeout of 30 seconds."""
 OWN_FRAME = re.compile(r'File "[^"]*?/(src/pasture|site-packages/pasture|site-packages/gunicorn)')
 
 
