@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from comparison import Outcome
@@ -106,8 +107,7 @@ def outcome(mode: str, one: Program, base: Mapping[str, str], image: Path, folde
             status = process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             status = HANGS
-        if status == HANGS:
-            end(process)
+        end(process)
         if cat is not None and cat.stdin is not None:
             cat.stdin.close()
             try:
@@ -125,8 +125,9 @@ def outcome(mode: str, one: Program, base: Mapping[str, str], image: Path, folde
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """A program that goes on, and its session."""
-    os.killpg(process.pid, signal.SIGKILL)
+    """A program that goes on, and what it has left behind."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
