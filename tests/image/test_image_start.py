@@ -77,6 +77,31 @@ def test_programs_out_of_a_file_end_in_each_way_as_by_python(images: Images) -> 
     assert differs == {}
 
 
+COLLECTED_AT_THE_END = """
+import gc, os, sys, types
+class Object:
+    def __init__(self, name): self.name, self.self = name, self
+    def __del__(self, write=os.write): write(1, f"del {self.name}\\n".encode())
+def report(phase, info, write=os.write): write(1, f"{phase} {info['generation']}\\n".encode())
+Object("garbage")
+if sys.argv[1] == "off": gc.disable()
+gc.callbacks.append(report)
+kept = sys.modules["kept"] = types.ModuleType("kept")
+kept.held = Object("held by a module that is kept")
+def keep(module=kept): pass
+sys.modules["changing"].keep = keep  # is the image's
+"""
+
+
+@pytest.mark.interpreter
+@pytest.mark.parametrize("collection", ["on", "off"])
+def test_cycles_are_collected_at_the_end_as_by_python(images: Images, collection: str) -> None:
+    source = f"import changing\n{COLLECTED_AT_THE_END}"
+    by_python = images.python("-c", source, collection)
+    assert by_python.out.count(b"del ") == 2
+    assert images.run("-c", source, collection) == by_python
+
+
 @pytest.mark.skipif(sys.version_info < (3, 15), reason="imports are lazy from 3.15 on")
 def test_an_image_that_was_built_with_lazy_imports_ends_its_programs_quietly(
     own_images: Images,

@@ -2,7 +2,8 @@
 
 CPython ends by clearing all modules, which writes to everything that is shared. Here only modules
 that came after the image are cleared, in CPython's order, so that their objects' `__del__` and weak
-references' callbacks run as usual (CPython 3.14 Python/pylifecycle.c, finalize_modules).
+references' callbacks run as usual (CPython 3.14 Python/pylifecycle.c, Py_FinalizeEx,
+finalize_modules, finalize_interp_clear).
 """
 
 from __future__ import annotations
@@ -69,6 +70,10 @@ def _interpreters() -> int:
 
 
 def _clear_all() -> None:
+    native().watch_collections(False)  # the built-in collection is quicker where no memory matters
+    if gc.isenabled():
+        gc.collect()  # what is garbage by now has all its modules
+    callbacks, gc.callbacks[:] = gc.callbacks[:], []  # later collections call none
     later = [name for name in list(sys.modules) if name not in _of_image]
     for name in (*_CLEARED, *_EXCEPTIONS):
         if hasattr(sys, name):
@@ -76,12 +81,13 @@ def _clear_all() -> None:
     for name in ("stdin", "stdout", "stderr"):
         setattr(sys, name, _usable(getattr(sys, f"__{name}__", None)))
     left = _remove(later)
-    native().watch_collections(False)  # the built-in collection is quicker where no memory matters
     gc.collect()
     for reference in reversed(left):
         module = reference()
         if module is not None:
             _clear(module)
+    gc.collect()  # cycles that modules held
+    del callbacks
 
 
 def _usable(stream: Any) -> Any:
