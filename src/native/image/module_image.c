@@ -159,7 +159,11 @@ set_utf8_mode(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *
 set_unbuffered(PyObject *Py_UNUSED(module), PyObject *is_on)
 {
-    if (cpy_set_unbuffered(is_on == Py_True) < 0) {
+    int truth = PyObject_IsTrue(is_on);
+    if (truth < 0) {
+        return NULL;
+    }
+    if (cpy_set_unbuffered(truth) < 0) {
         return PyErr_NoMemory();
     }
     Py_RETURN_NONE;
