@@ -47,11 +47,11 @@ def run(option: str, what: str, argv: list[str], *, needs_folder: bool = True) -
         needs_folder,
         f"{what}\n" if option == "-c" else None,
         what if option == "-m" else None,
-        _absolute(what) if not option else None,
+        absolute(what) if not option else None,
     )
 
 
-def _absolute(path: str) -> str:
+def absolute(path: str) -> str:
     """As the interpreter names a program: nothing is resolved. Source: Python/fileutils.c,
     _Py_abspath."""
     try:

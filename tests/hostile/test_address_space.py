@@ -28,7 +28,7 @@ import ctypes
 malloc = ctypes.CDLL(None).malloc
 malloc.restype = ctypes.c_void_p
 free = ctypes.CDLL(None).free
-free.argtypes = [ctypes.c_void_p]
+free.argtypes, free.restype = [ctypes.c_void_p], None
 held, places = [None] * 1_000_000, [*range(0, 20_000, 20)]  # no pool becomes free
 def fill_pools():
     try:
@@ -36,7 +36,8 @@ def fill_pools():
     except MemoryError: pass
     for place in places: held[place] = None
 def work():
-    blocks = [malloc(size) for size in range(16, 512, 16) for _ in range(200)]
+    given = ctypes.c_void_p.from_param  # as ctypes passes it: it has no memory for that later
+    blocks = [given(malloc(size)) for size in range(16, 512, 16) for _ in range(200)]
     malloc(64)  # behind them: what is freed stays malloc's
     limit(0)
     fill_pools()

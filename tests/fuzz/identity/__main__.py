@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
-from comparison import Outcome, differences, documented
+from alike import Outcome, differences, documented
 from generator import Program, program
-from runs import HANGS, MODES, build_image, fits, outcome
+from ways import HANGS, MODES, build_image, fits, outcome
 
 STATE = (
     Path(__file__).resolve().parents[3]

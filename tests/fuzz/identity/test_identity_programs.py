@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from comparison import Outcome, differences, documented
+from alike import Outcome, differences, documented
 from generator import program
 
 FOLDER = Path(__file__).parent
@@ -17,7 +17,7 @@ PROGRAMS = 12
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(find_spec("pasture_image") is None, reason="two ways need images")
+@pytest.mark.skipif(None in map(find_spec, ("numpy", "pasture_image")), reason="images have numpy")
 def test_random_programs_are_the_same_in_each_way_that_pasture_runs_them() -> None:
     command = [sys.executable, str(FOLDER), "--programs", str(PROGRAMS), "--first", "1000000"]
     done = subprocess.run(command, capture_output=True, text=True)

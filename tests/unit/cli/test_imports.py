@@ -60,7 +60,7 @@ def test_a_server_is_started_by_what_reads_its_settings() -> None:
             "proc",
             "sizing",
         ),
-        *("interpreter", "log_lines", "reasons", "_native"),
+        *("interpreter", "log_lines", "observing", "reasons", "_native"),
     }
 
 

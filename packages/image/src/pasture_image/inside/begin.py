@@ -108,13 +108,15 @@ def begin(
         printed.begin_program(os.fsdecode(text) if kind == "m" else None)
         if kind == "m":
             _forget_loaded(os.fsdecode(text))
+        name = os.fsdecode(text)
+        what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
         process_state.apply(again)
         made.begin_program()
     except Exception as error:
         _start_over(argv, environ, error)
     option = {"c": "-c", "m": "-m", "s": "-"}.get(kind, "")
-    main_program.run(option, os.fsdecode(text), sys.argv, needs_folder=needs_folder)
+    main_program.run(option, what, sys.argv, needs_folder=needs_folder)
     raise AssertionError("the interpreter's main function does not return")
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from comparison import Outcome
+from alike import Outcome
 from generator import Program
 
 BIN = Path(sys.executable).parent
