@@ -42,5 +42,6 @@ PAGES = {"/leak": leak, "/write": write, "/price": price}
 
 def app(environ, start_response):
     PAGES.get(environ["PATH_INFO"], time.monotonic)()
-    start_response("200 OK", [("Content-Length", "2")])
-    return [b"{}"]
+    answer = f"{os.getpid()} {len(LEAK)}".encode()
+    start_response("200 OK", [("Content-Length", str(len(answer)))])
+    return [answer]
