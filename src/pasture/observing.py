@@ -79,6 +79,21 @@ def asker(passes_on: Callable[[FrameType], bool]) -> FrameType | None:
     return frame
 
 
+def is_of_import(frame: FrameType) -> bool:
+    """Whether it is one of the import system's."""
+    return frame.f_code.co_filename.startswith("<frozen importlib")
+
+
+def is_importing(outer: FrameType | None = None) -> bool:
+    """Whether this thread imports a module.
+
+    Args:
+        outer: a frame of the thread; an import that has led to it does not count.
+    """
+    found = asker(lambda frame: frame is not outer and not is_of_import(frame))
+    return found is not None and found is not outer
+
+
 def asker_besides(on_the_way: Collection[str]) -> str:
     """The name of the module that asks: none of these, unless they are all there is."""
 

@@ -12,10 +12,7 @@ from types import FrameType
 from typing import Any
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.observing import Audit
-
-_IMPORT_SYSTEM = "<frozen importlib._bootstrap"
-"""How the names of its files begin."""
+from pasture.observing import Audit, is_importing
 
 
 class ImportedVariables:
@@ -44,16 +41,6 @@ class ImportedVariables:
         return self._found
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event not in ("os.putenv", "os.unsetenv") or not self._is_of_import():
-            return
-        name, *value = map(os.fsdecode, arguments)
-        self._found[name] = value[0] if value else None
-
-    def _is_of_import(self) -> bool:
-        """Whether a module is being loaded: one that the caller of `begin` leads to."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame is not self._outer:
-            if frame.f_code.co_filename.startswith(_IMPORT_SYSTEM):
-                return True
-            frame = frame.f_back
-        return False
+        if event in ("os.putenv", "os.unsetenv") and is_importing(self._outer):
+            name, *value = map(os.fsdecode, arguments)
+            self._found[name] = value[0] if value else None

@@ -20,7 +20,7 @@ from stat import S_ISDIR
 from types import FrameType
 from typing import NamedTuple
 
-from pasture.observing import Audit, asker
+from pasture.observing import Audit, asker, is_of_import
 from pasture.proc import OF_THE_KERNEL
 from pasture.proc.stat import start_time
 from pytest_pasture.lookout import is_of_python
@@ -187,8 +187,8 @@ class Inputs:
 
 def _is_tests_own() -> bool:
     """Whether neither pytest nor the import system lists a folder there."""
-    frame = asker(lambda one: _is_ours(one) or (is_of_python(one) and not _is_import(one)))
-    if frame is None or _is_import(frame):
+    frame = asker(lambda one: _is_ours(one) or (is_of_python(one) and not is_of_import(one)))
+    if frame is None or is_of_import(frame):
         return False
     module = str(frame.f_globals.get("__name__", ""))
     return module.partition(".")[0] not in ("_pytest", "pluggy", "xdist", "pytest_pasture")
@@ -196,10 +196,6 @@ def _is_tests_own() -> bool:
 
 def _is_ours(frame: FrameType) -> bool:
     return frame.f_globals.get("__name__") in (__name__, Audit.__module__)
-
-
-def _is_import(frame: FrameType) -> bool:
-    return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
 def _modules() -> set[str]:

@@ -104,16 +104,6 @@ def flush_c_streams() -> None:
     _libc.fflush(None)
 
 
-def is_importing() -> bool:
-    """Whether some module is being imported in the calling thread right now."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code.co_filename.startswith("<frozen importlib"):
-            return True
-        frame = frame.f_back  # type: ignore[assignment]
-    return False
-
-
 def _calls_of(frame: FrameType | None) -> Iterator[tuple[CodeType, int]]:
     """Of a frame and those that wait for it, the innermost first."""
     while frame is not None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
+from pasture.observing import is_importing
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.steps import HEAP_STEPS
 from pasture.servers.engine import Engine
@@ -162,7 +163,7 @@ class Uwsgi(Engine):
         """Called before uWSGI's own forks: workers, spoolers, mules and daemons are alike."""
         if os.getpid() != self._pid and self._uwsgi.worker_id() > 0:
             return
-        if hooks.is_importing():
+        if is_importing():
             return  # a library of C code, while the application loads
         self._pid = os.getpid()  # uWSGI may have become a daemon meanwhile
         recorder.forked()  # the fork before this one: C code does not say when it is over
