@@ -87,7 +87,8 @@ def _takes(method: str) -> Any:
     return take
 
 
-for _method in ("__getitem__", "__iter__", "__eq__", "__hash__", "__repr__", "__add__", "count"):
+_SAY_NOTHING = {"__new__", "__getattribute__", "__class_getitem__", "__doc__", "__len__"}
+for _method in vars(tuple).keys() - _SAY_NOTHING:
     setattr(_Flags, _method, _takes(_method))
 
 
