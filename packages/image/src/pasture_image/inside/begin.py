@@ -84,7 +84,7 @@ def begin(
         rest: index of the first argument that is the program's own.
         switched: bits for options (`switches`).
     """
-    words = [os.fsdecode(word) for word in argv]
+    words, name = [os.fsdecode(word) for word in argv], os.fsdecode(text)
     try:
         _take_environ(environ)
         end.begin_program()
@@ -101,14 +101,13 @@ def begin(
         reread.read_again(sys.modules, os.environ)
         renewed.begin_program()
         needs_folder = program.begin_program(
-            [_first(kind, text), *words[rest:]],
+            [f"-{kind}" if kind in "cm" else name, *words[rest:]],
             [_python, *words[1:]],
             moves="its directory" in again,
         )
-        printed.begin_program(os.fsdecode(text) if kind == "m" else None)
+        printed.begin_program(name if kind == "m" else None)
         if kind == "m":
-            _forget_loaded(os.fsdecode(text))
-        name = os.fsdecode(text)
+            _forget_loaded(name)
         what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
         process_state.apply(again)
@@ -196,12 +195,6 @@ def _switch_on_seal() -> None:
         return
     pasture_auto.start()
     pasture_auto.catch_up()
-
-
-def _first(kind: str, text: bytes) -> str:
-    if kind in "cm":
-        return f"-{kind}"
-    return os.fsdecode(text)
 
 
 def _forget_loaded(name: str) -> None:

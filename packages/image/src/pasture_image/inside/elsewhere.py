@@ -15,7 +15,7 @@ import posix
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from pasture_image.inside import memory, streams
 from pasture_image.inside.apart import Apart
@@ -26,6 +26,24 @@ _MARK = "zqx7"
 """Of letters and digits alone, which modules seldom replace, and in each part of a path."""
 _FOLDERS = ("/dev/shm", "/var/tmp", "/tmp")
 _MIN_TIMEOUT_S = 60.0
+
+
+class Compared(NamedTuple):
+    """What a comparison of loads has found.
+
+    Attributes:
+        kept: what modules keep of their process.
+        follows: each variable, what programs get of their own.
+        left: what is against that.
+        paths: that code has.
+        made: folders and files, with the attributes that keep them (`made.found`).
+    """
+
+    kept: list[Note]
+    follows: dict[str, Follows]
+    left: list[str]
+    paths: list[str]
+    made: list[tuple[str, str]]
 
 
 class Elsewhere:
@@ -78,11 +96,8 @@ class Elsewhere:
         self._apart = Apart(work, environ, (*close, record), waits=True)
         self._has_ended = False
 
-    def compared(
-        self, names: Iterable[str], other: int, load_s: float
-    ) -> tuple[list[Note], dict[str, Follows], list[str], list[str], list[tuple[str, str]]]:
-        """What modules keep, what follows each variable, what none can be renewed for, the paths
-        that code has, and what was made (`made.found`).
+    def compared(self, names: Iterable[str], other: int, load_s: float) -> Compared:
+        """What the loads differ in.
 
         Args:
             names: of variables that were read.
@@ -113,8 +128,7 @@ class Elsewhere:
             holders: dict[str, tuple[Any, str]] = {}
             own, second = moved.values(holders), kept.read(other)
             by_itself = moved.differing(own, second)
-            counted = record.counted(record.parsed(record.read(self._record)))
-            new = made.found(own, second[-1], by_itself, counted)
+            new = made.found(own, second[-1], by_itself, record.of_modules(self._record))
             owners = {owner for _, owner in new}
             notes = [one for one in kept.notes(own, second, by_itself) if one[1] not in owners]
             if paths is not None:
@@ -127,7 +141,7 @@ class Elsewhere:
         data = Apart(compare, self._environ, self._close).result(timeout_s)
         notes, found, more, new = json.loads(data or b"[[], {}, [], []]")
         notes = [Note(*note) for note in notes]
-        return notes, _resolved(found), [*left, *more], paths or [], new
+        return Compared(notes, _resolved(found), [*left, *more], paths or [], new)
 
     def _paths(self, pairs: Mapping[str, tuple[str, str]], timeout_s: float) -> list[str] | None:
         """Let it load where variables name the other folder; None if something is not seen."""

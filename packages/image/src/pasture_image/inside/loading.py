@@ -177,10 +177,10 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         _compare(before, outcome)
         if outcome is not None:
             names = () if order.warm else may_follow()  # no other load is warmed up
-            kept, found, left, paths, new = elsewhere.compared(names, trial.values, load_s)
-            _note_kept(kept, outcome)
-            _renew(found, left, paths)
-            observing.note(Note("made", one) for one in made.keep(new))
+            compared = elsewhere.compared(names, trial.values, load_s)
+            _note_kept(compared.kept, outcome)
+            _renew(compared.follows, compared.left, compared.paths)
+            observing.note(Note("made", one) for one in made.keep(compared.made))
         unlike = printed.keep(outcome.printed if outcome is not None else None)
         observing.note(Note("printed", name) for name in unlike)
     for name in order.held:  # programs have none of them

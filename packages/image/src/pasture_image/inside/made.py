@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pasture.errors import ImageFailed
 
 if TYPE_CHECKING:
-    from pasture_image.inside.record import Counted
+    from pasture_image.inside.record import Lookup
 
 folders: dict[str, int] = {}
 """Their permissions, by path."""
@@ -25,7 +25,7 @@ def found(
     own: Mapping[str, Any],
     other: Mapping[str, Any],
     differ: Set[str],
-    counted: Iterable[Counted],
+    lookups: Iterable[Lookup],
 ) -> list[tuple[str, str]]:
     """What the load that counts has made and its modules keep, and the attribute that does.
 
@@ -34,14 +34,14 @@ def found(
     Args:
         own: values by path (`kept`); other: of the other load.
         differ: paths on which they differ.
-        counted: what the load that counts has looked at.
+        lookups: of the load that counts.
     """
     from pasture_image.inside import kept, record
 
     new = {
         lookup.path
-        for lookup, _, is_loading in counted
-        if is_loading and lookup.error in record.NOT_THERE and record.writes(lookup)
+        for lookup in lookups
+        if lookup.error in record.NOT_THERE and record.writes(lookup)
         if os.path.lexists(lookup.path)
     }
     by_path: dict[str, str] = {}

@@ -154,8 +154,7 @@ def asked(
         looked_at: descriptor of the record.
     """
     found, left = {}, []
-    counted = record.counted(record.parsed(record.read(looked_at)))
-    lookups = [lookup for lookup, _, is_loading in counted if is_loading]
+    lookups = record.of_modules(looked_at)
     for name, value in values.items():
         try:
             found[name] = _asked(value, lookups)

@@ -89,6 +89,11 @@ def counted(lookups: Iterable[Lookup]) -> Iterator[Counted]:
             listing.discard(lookup.thread)
 
 
+def of_modules(number: int) -> list[Lookup]:
+    """Those that count while modules are loaded, of all that a record has by now."""
+    return [lookup for lookup, _, is_loading in counted(parsed(read(number))) if is_loading]
+
+
 def writes(lookup: Lookup) -> bool:
     return lookup.call == "write" or (lookup.call == "open" and bool(lookup.flags & _WRITES))
 
