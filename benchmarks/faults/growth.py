@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 
 from pasture.display.records import decoded
+from pasture.proc.smaps import read_memory
 
 SAMPLES_OF_A_SLOPE = 200
 """The slope is the median of those between all pairs of as many."""
@@ -60,13 +61,15 @@ def size_of(pid: int) -> Size:
     """Raises OSError where the process has ended."""
     proc = Path(f"/proc/{pid}")
     status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
-    rollup = (proc / "smaps_rollup").read_text().splitlines()
+    memory = read_memory(pid)
+    if memory is None:
+        raise ProcessLookupError(pid)
     return Size(
         descriptors=sum(1 for _ in (proc / "fd").iterdir()),
         threads=int(status["Threads"]),
         mappings=len((proc / "maps").read_bytes().splitlines()),
         kib=int(status["RssAnon"].split()[0]),
-        private_kib=sum(int(line.split()[1]) for line in rollup if line.startswith("Private_")),
+        private_kib=memory.private_bytes // 1024,
     )
 
 

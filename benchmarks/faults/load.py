@@ -102,14 +102,8 @@ class Load:
             thread.join()
 
 
-class Requests(Load):
-    """Requests over HTTP, each on a connection of its own, to whatever port is the server's."""
-
-    threads_count = CLIENTS
-
-    def __init__(self, port: int, pause_s: float = PAUSE_S) -> None:
-        self.port = port
-        super().__init__(pause_s)
+class OneByOne(Load):
+    """Each thread waits for an answer before it sends again."""
 
     def run(self) -> None:
         while self.goes_on:
@@ -119,6 +113,19 @@ class Requests(Load):
 
     def send(self, number: int) -> str | None:
         """None, or why there was no right answer."""
+        raise NotImplementedError
+
+
+class Requests(OneByOne):
+    """Requests over HTTP, each on a connection of its own, to whatever port is the server's."""
+
+    threads_count = CLIENTS
+
+    def __init__(self, port: int, pause_s: float = PAUSE_S) -> None:
+        self.port = port
+        super().__init__(pause_s)
+
+    def send(self, number: int) -> str | None:
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=ANSWER_S)
         try:
             connection.request("GET", f"/{number}", headers={"Connection": "close"})
@@ -179,7 +186,7 @@ class Tasks(Load):
         raise Unanswered
 
 
-class Programs(Load):
+class Programs(OneByOne):
     """Programs out of an image, one after the other: each ends as by `python`.
 
     Args:
@@ -191,14 +198,7 @@ class Programs(Load):
         self._stub = Path(sys.executable).with_name("pasture-python")
         super().__init__(pause_s)
 
-    def run(self) -> None:
-        while self.goes_on:
-            number, began = self.number(), time.monotonic()
-            self.count(number, began, self.start(number))
-            time.sleep(self._pause_s)
-
-    def start(self, number: int) -> str | None:
-        """None, or what was wrong with how a program ended."""
+    def send(self, number: int) -> str | None:
         done = subprocess.run(
             [self._stub, "-c", PROGRAM, f"{number}"],
             env=self._environ,

@@ -60,7 +60,8 @@ cpy_set_utf8_mode(PyObject *flags, Py_ssize_t index, int is_utf8)
     PyStructSequence_SetItem(flags, index, PyLong_FromLong(is_utf8)); /* small: none is freed */
 }
 
-/* A stream of C that takes its buffer anew: before it reads or writes. -1 without memory. */
+/* Give a stream of C the buffer that it has when a program starts. Call it before the first read or write.
+   Returns -1 without memory. */
 static inline int
 cpy_buffer(FILE *stream)
 {
