@@ -28,14 +28,16 @@ static char asked[ASKED_BYTES];
 static size_t asked_bytes;
 static bool all_asked_are_noted = true;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Thread_local bool is_forking; /* with the lock, until the other handlers have run */
+/* The thread that forks: it has the lock until the other handlers have run. A thread reads nothing but
+   whether it is that one. Variables of threads may need memory, and libc aborts where there is none. */
+static _Atomic(pthread_t) forking;
 
 /* ---- the lock ---- */
 
 static void
 take_lock(void)
 {
-    if (!is_forking) {
+    if (forking != pthread_self()) {
         (void)pthread_mutex_lock(&lock);
     }
 }
@@ -43,7 +45,7 @@ take_lock(void)
 static void
 leave_lock(void)
 {
-    if (!is_forking) {
+    if (forking != pthread_self()) {
         (void)pthread_mutex_unlock(&lock);
     }
 }
@@ -52,20 +54,20 @@ static void
 before_fork(void)
 {
     (void)pthread_mutex_lock(&lock);
-    is_forking = true;
+    forking = pthread_self();
 }
 
 static void
 after_fork_in_parent(void)
 {
-    is_forking = false;
+    forking = (pthread_t)0;
     (void)pthread_mutex_unlock(&lock);
 }
 
 static void
 after_fork_in_child(void)
 {
-    is_forking = false;
+    forking = (pthread_t)0;
     (void)pthread_mutex_init(&lock, NULL);
 }
 
