@@ -124,7 +124,7 @@ bool
 thresholds_collection_pays(void)
 {
     const struct _gc_runtime_state *gc = cpy_gc_state();
-    const struct gc_generation *generations = gc->generations;
+    const struct gc_generation *generations = cpy_gc_generations(cpy_gc_state());
     bool has_new = generations[0].count > NEW_LEAST_OBJECTS || generations[1].count > 0
                    || generations[2].count > 0;
     return is_on && gc->enabled && !gc->collecting && has_new && find_level() != NO_LEVEL
