@@ -71,6 +71,7 @@ class Row:
     entry: str
     kind: str
     mode: int
+    is_once: bool = False
 
     def __str__(self) -> str:
         return f"{self.entry}, {self.kind}, {MODE_NAMES[self.mode]}"
@@ -113,7 +114,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 def run_entry(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:
     """Lines of program.py, from the n that is the first one missing."""
     words = [str(python), str(HERE / "program.py"), row.entry, row.kind]
-    words += map(str, (row.mode, first, step))
+    words += [str(row.mode), str(first), str(step), *["once"] * row.is_once]
     traced = [str(folder / "calls"), os.devnull] if row.kind == "calls" else []
     environ = ENVIRON | {
         "PYTHONPATH": os.pathsep.join([str(folder), str(HERE)]),
@@ -214,12 +215,12 @@ def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> li
     return lines
 
 
-def rows(names: list[str], kind: str | None, mode: int | None) -> list[Row]:
+def rows(names: list[str], kind: str | None, mode: int | None, is_once: bool) -> list[Row]:
     every = [*ENTRIES, *STARTS, *SERVED]
     if unknown := {*names} - {*every}:
         sys.exit(f"no such entry point: {', '.join(unknown)}; there are {', '.join(every)}")
     return [
-        Row(entry, each, one)
+        Row(entry, each, one, is_once)
         for entry in names or every
         for each, modes in MODES.items()
         for one in modes
@@ -243,6 +244,7 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=float("inf"), help="for each row; 0 shows what is kept"
     )
+    parser.add_argument("--once", action="store_true", help="do not look whether anything grows")
     parser.add_argument("--jobs", type=int, default=1, help="rows at a time")
     asked = parser.parse_args()
     if platform.machine() != "x86_64":
@@ -254,7 +256,7 @@ def main() -> int:
     def lines_of_row(row: Row) -> list[dict[str, Any]]:
         return go_on(python, folder, row, asked.step, 60 * asked.minutes)
 
-    asked_for = rows(asked.entries, asked.kind, asked.mode)
+    asked_for = rows(asked.entries, asked.kind, asked.mode, asked.once)
     pool = ThreadPoolExecutor(asked.jobs)
     for row, lines in zip(asked_for, pool.map(lines_of_row, asked_for), strict=True):
         bad = [line for line in lines if "wrong" in line and not is_known(line)]

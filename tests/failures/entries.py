@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.util
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import pasture
 from pasture import _native
 from pasture.errors import PastureError
+from pasture.sealing import exit
 
 ERRORS = (MemoryError, OSError, PastureError, NotImplementedError)
 
@@ -63,11 +65,11 @@ class Child:
         self.file, self.status = Path(self.WRITTEN).open("w"), None
         self.said_before = os.lseek(2, 0, os.SEEK_END)
 
-    def fork(self) -> None:
+    def fork(self, end: Callable[[], Any] = lambda: sys.exit(42)) -> None:
         pid = os.fork()
         if pid == 0:
             self.file.write("whole")
-            sys.exit(42)
+            end()
         self.status = os.waitpid(pid, 0)[1]
 
     def wrong(self, allowed: tuple[int, ...] = ()) -> list[str]:
@@ -203,13 +205,15 @@ PLAIN_STATUSES = (1, 120)
 """Of a process without pasture that has no memory at its end."""
 
 
-def ends_of_a_child(prepare: Callable[[], Any]) -> Entry:
+def ends_of_a_child(
+    prepare: Callable[[], Any], end: Callable[[], Any] = lambda: sys.exit(42)
+) -> Entry:
     def after() -> None:
         if wrong := child.wrong():
             raise AssertionError(wrong)
 
     return Entry(
-        child.fork,
+        lambda: child.fork(end),
         prepare,
         child.prepare,
         lambda: child.wrong(PLAIN_STATUSES),
@@ -221,6 +225,63 @@ def ends_of_a_child(prepare: Callable[[], Any]) -> Entry:
 def sealed() -> None:
     make_shadow()
     pasture.seal()
+
+
+def finalizes() -> None:
+    """As where a program's last work fails: the interpreter finalizes, and what was sealed ends."""
+    sys.modules["__main__"].ends = End()  # type: ignore[attr-defined]
+    exit.before_leaving(lambda: False)
+    sys.exit(42)
+
+
+class End(Node):
+    def __del__(self) -> None:
+        assert self.self is self
+
+
+def runs_main() -> None:
+    child.file.flush()  # frames that run now hold it, and never return
+    _native.find_arguments()
+    words = ["-c", "word"]
+    _native.run_main(words, ["python", *words], True, "import sys; sys.exit(42)", None, None)
+
+
+def load_again() -> None:
+    """The same extension, as a second import has it."""
+    spec = _native.__spec__
+    assert spec is not None and spec.loader is not None
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def turn_switches() -> None:
+    """Those of an interpreter that runs, as images have them."""
+    fields: Any = type(sys.flags).__match_args__
+    _native.set_utf8_mode(sys.flags, fields.index("utf8_mode"), True, "strict")
+    for is_on in (True, False):
+        _native.set_unbuffered(is_on)
+
+
+def make_variables() -> None:
+    Path("variables").write_bytes(b"".join(b"PASTURE_%d=%d\0" % (n, n) for n in range(9)))
+
+
+def look_at_variables() -> None:
+    with Path("variables").open("rb") as file:
+        _native.open_variables(file.fileno())
+    try:
+        assert _native.find_variable(b"PASTURE_3") == b"3"
+        _native.hide_variable(b"PASTURE_3")
+        assert len(_native.variable_names()) == 8
+    finally:
+        _native.close_variables()
+
+
+def add_and_drop_hook() -> None:
+    def hook(*_: object) -> None:
+        pass
+
+    if _native.add_audit_hook(hook):
+        _native.drop_audit_hook(hook)
 
 
 def command(prepare: Callable[[], list[str]]) -> Entry:
@@ -298,6 +359,16 @@ ENTRIES: dict[str, Entry] = {
     "plain_child": ends_of_a_child(make_shadow),
     "sealed_child": ends_of_a_child(sealed),
     "pasture.collect": Entry(pasture.collect, make_shadow, again=garbage),
+    "finalized_child": ends_of_a_child(sealed, finalizes),
+    "main_of_a_child": ends_of_a_child(make_shadow, runs_main),
+    "load_again": Entry(load_again),
+    "switches": Entry(turn_switches),
+    "variables": Entry(look_at_variables, make_variables),
+    "audit_hook": Entry(add_and_drop_hook),
+    "arm_exit": native("arm_exit", lambda can_leave: (0, 0.0)),
+    "finalize_before_modules": native("finalize_before_modules"),
+    "learn_stream_owner": Entry(lambda: _native.learn_stream_owner(sys.stdout.buffer)),
+    "choose_code": Entry(lambda: _native.choose_code(_native.code_that_ran())),
     "explain": command(explained),
     "image_build": command(built),
 }

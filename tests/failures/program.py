@@ -1,4 +1,4 @@
-"""`program.py ENTRY KIND MODE FIRST STEP`: an entry point again and again, with failures.
+"""`program.py ENTRY KIND MODE FIRST STEP [once]`: an entry point again and again, with failures.
 
 Runs with failing.c loaded, and for calls of the system as the tracee of calls.c. It prepares, and
 forks a process for each STEP-th n from FIRST on. There the n-th request fails while the entry
@@ -32,6 +32,7 @@ REPEAT_S = 2.0
 """An entry point that takes longer for all its repetitions is not judged by them."""
 LEAKS = 130
 """How often the same failure is repeated, to see whether anything grows once caches are full."""
+REPEATS = sys.argv[6:] != ["once"]
 LAST = 10
 HELD = ("blocks of the interpreter", "open files", "mappings")
 
@@ -111,7 +112,12 @@ def one(entry: Entry, kind: str, mode: int, n: int) -> dict[str, Any]:
         wrong.append(f"the state was {before} and is {after}")
     wrong += entry.look()
     wrong += entry.check()
-    if entry.can_repeat and (n <= 20 or n % 50 == 0) and (leak := grown(entry, kind, mode, n)):
+    if (
+        REPEATS
+        and entry.can_repeat
+        and (n <= 20 or n % 50 == 0)
+        and (leak := grown(entry, kind, mode, n))
+    ):
         wrong.append(leak)
     if wrong:
         line["wrong"] = "\n".join(wrong)
@@ -150,7 +156,7 @@ def in_child(work: Callable[[], dict[str, Any]], n: int) -> dict[str, Any]:
 
 def main() -> None:
     name, kind = sys.argv[1:3]
-    mode, first, step = map(int, sys.argv[3:])
+    mode, first, step = map(int, sys.argv[3:6])
     entry = entries.ENTRIES[name]
     if imported := in_child(lambda: {"modules": entries.imports(entry)}, 0).get("modules"):
         for module in imported:
