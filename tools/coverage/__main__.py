@@ -3,9 +3,9 @@
     make coverage                        # 3.14 and 3.12; goes on where it stopped
     make coverage ARGS="--open leave.c"  # what is not reached in a file, from what was counted
 
-A piece is a test file; build/coverage has which are done, and one that changes runs again. A change
-of the C has all of them run again, and what was counted stays for functions with the same branches
-(clang's hash of them). Without build/coverage all begins from zero.
+A piece is a test file; build/coverage has which are done, and one that changes runs again. So do
+all where a change of the C changes the branches of a function, by clang's hash of them: what was
+counted stays for all other functions. Without build/coverage all begins from zero.
 
 Built by clang, with counters that all processes map, so no end of one loses them: counters.c. A
 branch is a condition and one of its two outcomes. It counts as reached where it was on any of the
@@ -47,7 +47,7 @@ LISTED = 25
 UNCOUNTED = ("restorer.c", "counters.c")
 """The restorer runs while nothing else of its program is mapped, so it has no counters."""
 STUB = REPOSITORY / "packages/image/src/stub"
-CHANNELS = REPOSITORY / "tests/fuzz/channels"
+CHANNELS, ENTRIES = "tests/fuzz/channels", "tests/failures"
 LLVM = os.environ.get("PASTURE_LLVM", "19")
 UNCOUNTED_FOLDER = "src/native/check/"
 """The verifier: what it asks is an assertion."""
@@ -61,7 +61,7 @@ MUTATED = ("--target", "image_manifest", "--target", "image_file", "--messages",
 LINKED = ("counters.c", "counters.ld")
 TESTS, FAILURES = "tests", "failures"
 """What counts, each with counters of its own."""
-FAILED = ("--mode", "0", "--minutes", "0.4", "--jobs", "2")
+FAILED = ("--mode", "0", "--once", "--minutes", "0.4", "--jobs", "2")
 AT_ONCE = 2
 PIECE_LIMIT_S = 1800
 Position = tuple[int, int, int, int]
@@ -84,6 +84,9 @@ class File:
 
 
 Counted = dict[str, File]
+
+HASHED = re.compile(rb"^  \S.*:\n    Hash: \w+", re.M)
+"""A function, as llvm-profdata shows it."""
 
 OF_A_FAILURE = {
     True: re.compile(r"err|result|PyErr_Occurred\(\)|.*(==|<=?|!=) *(NULL|0|-1|MAP_FAILED)", re.S),
@@ -135,7 +138,8 @@ class Build:
         return [str(compiled), f"-Wl,-T,{HERE}/counters.ld"]
 
     def compile_reader(self) -> None:
-        sources = [STUB / "manifest.c", STUB / "rules.c", CHANNELS / "manifest_reader.c"]
+        reader = REPOSITORY / CHANNELS / "manifest_reader.c"
+        sources = [STUB / "manifest.c", STUB / "rules.c", reader]
         command = [CLANG, "-std=c11", "-O1", "-w", *COUNTING.split(), f"-I{STUB}", *sources]
         subprocess.check_call([*command, *self.counters("reader"), "-o", self.folder / "reader"])
 
@@ -175,7 +179,7 @@ class Build:
             path.unlink()
         for path in self.folder.glob("*.profdata"):
             path.rename(path.with_suffix(".before"))
-        self.done.unlink(missing_ok=True)
+        self.functions.write_text(self.hashes())
         self.digest.write_text(self.built())
 
     @property
@@ -184,8 +188,12 @@ class Build:
 
     @property
     def done(self) -> Path:
-        """Pieces, by name, with the digest of what ran."""
+        """Pieces, by name, with the digests of what ran and of the functions that it ran on."""
         return self.folder / "done.json"
+
+    @property
+    def functions(self) -> Path:
+        return self.folder / "functions"
 
     @property
     def compiled(self) -> Path:
@@ -197,6 +205,23 @@ class Build:
             b"".join(path.read_bytes() for path in self.objects.values())
         ).hexdigest()
 
+    def write(self, package: str, what: str, raw: Path) -> None:
+        """What has been counted, by the program that counts."""
+        start: list[str | Path] = [self.objects[package], "-V"]
+        if package == "pasture":
+            start = [self.python, "-c", "import pasture._native"]
+        named = {"COVERAGE_OF": what, "COVERAGE_WRITE": str(raw)}
+        subprocess.check_call(start, env=os.environ | named)
+
+    def hashes(self) -> str:
+        """Of the branches of all functions."""
+        raw, shown = self.folder / "functions.profraw", b""
+        for package in self.objects:
+            self.write(package, TESTS, raw)
+            show = [f"llvm-profdata-{LLVM}", "show", "--all-functions", raw]
+            shown += b"\n".join(sorted(HASHED.findall(subprocess.check_output(show))))
+        return hashlib.sha256(shown).hexdigest()
+
     def keep(self) -> None:
         """What has been counted up to now, as JSON of llvm-cov."""
         if not self.digest.exists() or self.digest.read_text() != self.built():
@@ -207,28 +232,17 @@ class Build:
                     self.folder / f"{package}.{what}.{end}"
                     for end in ("before", "profdata", "profraw")
                 )
-                start: list[str | Path] = [path, "-V"]
-                if package == "pasture":
-                    start = [self.python, "-c", "import pasture._native"]
-                named = {"COVERAGE_OF": what, "COVERAGE_WRITE": str(raw)}
-                subprocess.check_call(start, env=os.environ | named)
+                self.write(package, what, raw)
                 profiles = [raw, *([before] if before.exists() else [])]
                 merge = [f"llvm-profdata-{LLVM}", "merge", "-o", merged, *profiles]
                 subprocess.check_call(merge, stderr=subprocess.DEVNULL)
-                export = [
-                    f"llvm-cov-{LLVM}",
-                    "export",
-                    "-format=text",
-                    path,
-                    "-instr-profile",
-                    merged,
-                ]
+                export = [f"llvm-cov-{LLVM}", "export", path, "-instr-profile", merged]
                 text = subprocess.check_output(export, stderr=subprocess.DEVNULL)
                 raw.write_bytes(text)  # whole, or not there, for another run that reads it
                 raw.rename(merged.with_suffix(".json"))
 
     def pieces(self) -> dict[str, list[str | Path]]:
-        """Commands, by name: a test file each, and the messages that are mutated."""
+        """Commands, by name: a test file each, the messages that are mutated, and the failures."""
         chosen = [] if self.minor == MAIN else ["-m", "interpreter"]
         pytest = [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen]
         found: dict[str, list[str | Path]] = {}
@@ -237,7 +251,11 @@ class Build:
                 name = str(path.relative_to(REPOSITORY))
                 found[name] = [*pytest, name]
         if self.has_reader:
-            found["tests/fuzz/channels/__main__.py"] = [self.python, CHANNELS, *MUTATED]
+            reader = f"MANIFEST_READER={self.folder / 'reader'}"
+            found[f"{CHANNELS}/__main__.py"] = ["env", reader, self.python, CHANNELS, *MUTATED]
+        if self.is_check:
+            counts = f"COVERAGE_OF={FAILURES}"
+            found[f"{ENTRIES}/entries.py"] = ["env", counts, self.python, ENTRIES, *FAILED]
         return found
 
     def already(self) -> dict[str, str]:
@@ -245,29 +263,29 @@ class Build:
 
     def progress(self) -> str:
         done = self.already()
-        ran = sum(done.get(name) == digest_of(name) for name in self.pieces())
-        return f"{ran} of {len(self.pieces())} of {self.name}"
+        current = sum(done.get(name) == self.digest_of_piece(name) for name in self.pieces())
+        before = sum(name in done for name in self.pieces()) - current
+        return f"{current} of {len(self.pieces())} of {self.name}" + (
+            f" (and {before} before a function or their test changed)" if before else ""
+        )
+
+    def digest_of_piece(self, name: str) -> str:
+        return f"{digest_of(name)} {self.functions.read_text()}"
 
     def run(self) -> None:
-        """All tests, and then the failures; none has to pass here: `make test` sees to that."""
+        """None has to pass here: `make test` sees to that. New ones run first."""
         self.keep()
         self.make()
-        done = self.already()
-        left = {
-            name: command
-            for name, command in self.pieces().items()
-            if done.get(name) != digest_of(name)
-        }
-        reader = {"MANIFEST_READER": str(self.folder / "reader")} if self.has_reader else {}
-        environ = os.environ | reader
+        done, pieces = self.already(), self.pieces()
+        left = [name for name in pieces if done.get(name) != self.digest_of_piece(name)]
+        left.sort(key=lambda name: done.get(name, "").startswith(digest_of(name)))
 
         def piece(name: str) -> tuple[str, str]:
-            digest = digest_of(name)  # before it runs: a change in the meantime runs again
+            digest = self.digest_of_piece(name)  # a change while it runs runs again
             with (self.folder / "log").open("a") as log:
                 ended = subprocess.run(
-                    ["timeout", "-k", "10", str(PIECE_LIMIT_S), *map(str, left[name])],
+                    ["timeout", "-k", "10", str(PIECE_LIMIT_S), *map(str, pieces[name])],
                     cwd=REPOSITORY,
-                    env=environ,
                     stdout=log,
                     stderr=log,
                     check=False,
@@ -280,9 +298,6 @@ class Build:
                 name, digest = each.result()
                 done[name] = digest
                 self.done.write_text(json.dumps(done, indent=1))
-        if self.is_check:
-            own = os.environ | {"COVERAGE_OF": FAILURES}
-            subprocess.call([self.python, REPOSITORY / "tests/failures", *FAILED], env=own)
         self.keep()
 
 
@@ -401,10 +416,10 @@ class Row:
     branches: int
     by_tests: int
     by_failures: int
-    excused: int
     conditions: int
     conditions_shown: int
     of_a_failure: int
+    excused: tuple[str, ...]
     open: tuple[tuple[Position, bool], ...]
     stale: tuple[int, ...]
 
@@ -415,8 +430,8 @@ class Row:
             f"{self.branches}",
             f"{self.by_tests}",
             f"{self.by_failures}",
-            f"{self.excused}",
-            f"{self.branches - self.by_tests - self.by_failures - self.excused}",
+            f"{len(self.excused)}",
+            f"{self.branches - self.by_tests - self.by_failures - len(self.excused)}",
             f"{self.of_a_failure}",
             f"{self.conditions_shown} of {self.conditions}",
         ]
@@ -447,10 +462,10 @@ def row(path: str, tests: File, whole: File) -> Row:
         total,
         by_tests,
         total - by_tests - len(left),
-        len(left) - len(open_),
         len(pairs),
         sum(pairs),
         sum(is_of_a_failure(text, *each) for each in open_),
+        tuple(known[place[0]] for place, _ in left if place[0] in known),
         open_,
         tuple({*(reasons(text) if left else known)} - {place[0] for place, _ in left}),
     )
@@ -458,10 +473,10 @@ def row(path: str, tests: File, whole: File) -> Row:
 
 def together(rows: Iterable[Row], name: str) -> Row:
     rows = list(rows)
-    names = ("lines", "lines_reached", "branches", "by_tests", "by_failures", "excused")
+    names = ("lines", "lines_reached", "branches", "by_tests", "by_failures")
+    names += ("conditions", "conditions_shown", "of_a_failure")
     sums = [sum(getattr(each, one) for each in rows) for one in names]
-    shown = [sum(getattr(each, one) for each in rows) for one in ("conditions", "conditions_shown")]
-    return Row(name, *sums, *shown, sum(each.of_a_failure for each in rows), (), ())
+    return Row(name, *sums, tuple(reason for each in rows for reason in each.excused), (), ())
 
 
 def page(rows: list[Row]) -> str:
@@ -478,7 +493,7 @@ def page(rows: list[Row]) -> str:
     cells = [each.cells(each.path) for each in [*parts, together(rows, "all")]]
     cells += [each.cells(f"`{each.path.removeprefix('packages/image/src/')}`") for each in some]
     cells += [together(others, "").cells(f"{len(others)} more files")]
-    why = Counter(reason for each in rows for reason in given(each))
+    why = Counter(together(rows, "all").excused)
     minors = {each.minor for each in builds()}
     return f"""\
 # Coverage of the C
@@ -502,21 +517,6 @@ Pieces that have run: {", ".join(each.progress() for each in builds())}.
 """
 
 
-def given(each: Row) -> Iterator[str]:
-    known = why_not((REPOSITORY / each.path).read_text())
-    whole = read_once()[1].get(each.path, File())
-    return (known[place[0]] for place, _ in whole.unreached() if place[0] in known)
-
-
-_read: list[Counted] = []
-
-
-def read_once() -> list[Counted]:
-    if not _read:
-        _read.extend((read(TESTS), read(TESTS, FAILURES)))
-    return _read
-
-
 def show(rows: Iterable[Row], names: list[str]) -> None:
     for each in rows:
         if Path(each.path).name in names or not names:
@@ -538,7 +538,7 @@ def main() -> int:
     if not asked.minors or asked.open is not None:
         for each in builds():
             each.keep()
-    tests, whole = read_once()
+    tests, whole = read(TESTS), read(TESTS, FAILURES)
     rows = [row(path, tests.get(path, File()), whole[path]) for path in sorted(whole)]
     if asked.open is not None:
         show(rows, asked.open)
