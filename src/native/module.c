@@ -37,6 +37,7 @@ left_out(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     PyObject *parts = layout_left_out();
     const char *why = leave_obstacle();
     PyObject *row = NULL;
+    /* not reached: a C library or an unwinder of another make */
     if (parts != NULL && why != NULL
         && ((row = Py_BuildValue("(ss)", "exit without finalization", why)) == NULL
             || PyList_Append(parts, row) < 0)) {

@@ -107,8 +107,10 @@ cpy_first_run_opcode(_Py_CODEUNIT unit, PyObject *constant)
     switch (unit.op.code) {
 #  if PY_VERSION_HEX >= 0x030E0000
     case RESUME: /* with the JIT both have other successors, which count */
+        /* not reached: a build that makes traces */
         return jit_makes_traces() ? RESUME : RESUME_CHECK;
     case JUMP_BACKWARD:
+        /* not reached: a build that makes traces */
         return jit_makes_traces() ? JUMP_BACKWARD : JUMP_BACKWARD_NO_JIT;
 #  else
     case RESUME:

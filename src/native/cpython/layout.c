@@ -20,13 +20,11 @@ struct cpy_found cpy_found = {
     offsetof(struct _gc_runtime_state, generations),
 };
 
-enum { MAX_ROWS = 128 };
-
 static enum { UNKNOWN, LOOKED } state;
 static const layout_row
     *missing[LAYOUT_PARTS]; /* the first that leaves this part out; NULL: none */
 
-static bool refuted[MAX_ROWS];
+static bool refuted[LAYOUT_MAX_ROWS];
 
 #ifdef PASTURE_CHECK
 static size_t shifted_row = SIZE_MAX;
@@ -69,6 +67,7 @@ kind(bool debug, bool traces)
 static int
 check_version(void)
 {
+    /* not reached: an extension that another version loads than it was built for */
     if (CPY_LAYOUT_FAMILY(Py_Version) == CPY_LAYOUT_FAMILY((unsigned long)PY_VERSION_HEX)) {
         return 0;
     }
@@ -130,10 +129,6 @@ leave_out(const layout_row *row)
 static int
 verify_rows(layout_samples *samples)
 {
-    if (layout_row_count > MAX_ROWS) {
-        PyErr_SetString(PyExc_SystemError, "the table of fields has more rows than MAX_ROWS");
-        return -1;
-    }
     (void)layout_find_collector();
     for (size_t i = 0; i < layout_row_count && missing[LAYOUT_EVERYTHING] == NULL; i++) {
         const layout_row *row = &layout_rows[i];
@@ -250,13 +245,16 @@ parts_of(const layout_row *row)
 {
     PyObject *parts = PyList_New(0);
     for (int part = 0; parts != NULL && part < LAYOUT_PARTS; part++) {
-        PyObject *name = row->parts & 1u << part ? PyUnicode_FromString(names[part]) : NULL;
-        if (name != NULL && PyList_Append(parts, name) < 0) {
+        if (!(row->parts & 1u << part)) {
+            continue;
+        }
+        PyObject *name = PyUnicode_FromString(names[part]);
+        if (name == NULL || PyList_Append(parts, name) < 0) {
             Py_CLEAR(parts);
         }
         Py_XDECREF(name);
     }
-    PyObject *tuple = parts && !PyErr_Occurred() ? PyList_AsTuple(parts) : NULL;
+    PyObject *tuple = parts != NULL ? PyList_AsTuple(parts) : NULL;
     Py_XDECREF(parts);
     return tuple;
 }

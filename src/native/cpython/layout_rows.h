@@ -43,6 +43,8 @@ typedef struct {
 extern const layout_row layout_rows[];
 extern const size_t layout_row_count;
 
+enum { LAYOUT_MAX_ROWS = 128 };
+
 /* The word that is `at` bytes behind `base`, which must be readable. */
 static inline uintptr_t
 layout_word(const void *base, size_t at)

@@ -34,8 +34,8 @@ static PyObject *
 look(PyObject *self, PyObject *mark)
 {
     sample_run *run = PyCapsule_GetPointer(self, NULL);
-    if (run == NULL || run->look == NULL) {
-        return run == NULL ? NULL : Py_NewRef(Py_None);
+    if (run->look == NULL) {
+        Py_RETURN_NONE;
     }
     layout_samples *made = &run->samples;
     made->mark = mark;

@@ -195,5 +195,6 @@ const layout_row layout_rows[] = {
 };
 
 const size_t layout_row_count = Py_ARRAY_LENGTH(layout_rows);
+static_assert(Py_ARRAY_LENGTH(layout_rows) <= LAYOUT_MAX_ROWS, "each row can be refuted");
 
 #endif

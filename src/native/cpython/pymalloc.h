@@ -44,12 +44,6 @@ cpy_pool_used(const cpy_pool *pool)
     return pool->ref.count;
 }
 
-static inline unsigned int
-cpy_pool_block_bytes(const cpy_pool *pool)
-{
-    return (pool->szidx + 1) * CPY_SMALL_BLOCK_STEP_BYTES;
-}
-
 /* Arenas, of which pools are cut. From 3.13 on, where the interpreter points to their state. */
 #if PY_VERSION_HEX >= 0x030D0000
 #  define CPY_HAS_ARENAS 1

@@ -23,13 +23,16 @@ readable_word(uintptr_t at)
     return can_be_read;
 }
 
-/* Whether `bytes` from `start` on can be read. Ranges of up to two OS pages. */
+/* Whether `bytes` from `start` on can be read: 8 at least, and up to two OS pages. */
 static inline bool
 readable(const void *start, size_t bytes)
 {
     uintptr_t at = (uintptr_t)start;
-    return at % sizeof(uint32_t) == 0 && at >= 4096 && at < at + bytes && bytes >= 8
-           && readable_word(at) && readable_word(at + bytes - 8);
+    if (at % sizeof(uint32_t) != 0 || at < 4096 || !readable_word(at)) {
+        return false;
+    }
+    /* not reached: begins in a mapping, and ends behind it */
+    return at < at + bytes && readable_word(at + bytes - 8);
 }
 
 #endif

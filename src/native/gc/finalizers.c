@@ -227,6 +227,7 @@ clear_weak_references(end_search *search, PyObject *op)
 {
     for (PyWeakReference *ref = cpy_weakrefs(op), *next; ref != NULL; ref = next) {
         next = ref->wr_next;
+        /* not reached: CPython 3.15 */
         if (CPY_FINALIZERS_SEE_WEAK_REFERENCES && ref->wr_callback == NULL) {
             continue;
         }

@@ -26,16 +26,23 @@ frozen_facts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
                          (Py_ssize_t)sizeof freeze_own_facts);
 }
 
+static int
+append_bytes(PyObject *list, const char *text, size_t length)
+{
+    PyObject *bytes = PyBytes_FromStringAndSize(text, (Py_ssize_t)length);
+    int err = bytes == NULL ? -1 : PyList_Append(list, bytes);
+    Py_XDECREF(bytes);
+    return err;
+}
+
 static PyObject *
 bytes_list(char **strings)
 {
     PyObject *list = PyList_New(0);
     for (; list != NULL && *strings != NULL; strings++) {
-        PyObject *bytes = PyBytes_FromString(*strings);
-        if (bytes == NULL || PyList_Append(list, bytes) < 0) {
+        if (append_bytes(list, *strings, strlen(*strings)) < 0) {
             Py_CLEAR(list);
         }
-        Py_XDECREF(bytes);
     }
     return list;
 }
@@ -241,15 +248,6 @@ hide_variable(PyObject *Py_UNUSED(module), PyObject *name)
     }
     variables_hide(text, length);
     Py_RETURN_NONE;
-}
-
-static int
-append_bytes(PyObject *list, const char *text, size_t length)
-{
-    PyObject *bytes = PyBytes_FromStringAndSize(text, (Py_ssize_t)length);
-    int err = bytes == NULL ? -1 : PyList_Append(list, bytes);
-    Py_XDECREF(bytes);
-    return err;
 }
 
 static PyObject *

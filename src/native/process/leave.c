@@ -247,7 +247,7 @@ leave(PyObject *work, PyObject *Py_UNUSED(none))
     if (ending < 0) {
         return NULL;
     }
-    if (ending == LEAVE_AGAIN) {
+    if (ending == LEAVE_AGAIN) { /* not reached: CPython 3.15 */
         come_again(work);
     }
     if (can_leave && ending >= LEAVE_WRITTEN) {

@@ -24,11 +24,12 @@ parse_line(char *line, memory_range *range)
 {
     char *at;
     range->start = strtoul(line, &at, 16);
-    if (*at != '-') {
+    if (*at != '-') { /* not reached: a kernel that writes lines in another way */
         return false;
     }
     range->end = strtoul(at + 1, &at, 16);
     bool is_ours = strncmp(at, " rw-p", 5) == 0;
+    /* not reached: the same */
     for (int fields = 0; fields < 4 && at != NULL; fields++) {
         at = strchr(at + 1, ' ');
     }

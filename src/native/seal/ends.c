@@ -563,7 +563,7 @@ static int
 keep_all_owners(size_t with_ends)
 {
     int err = keep_owners_out_of_sight();
-    bool may_be_more = ends.owners.count || ends.has_buffers;
+    bool may_be_more = true;
     for (int looks = 0; !err && may_be_more && looks < OWNER_LOOKS_MAX; looks++) {
         size_t before = ends.found;
         err = looks % 2 ? keep_owners_forwards() : keep_owners_backwards();
@@ -663,9 +663,9 @@ keep_watchers(PyObject *op, void *Py_UNUSED(arg))
 static int
 keep_all(void)
 {
-    int err = ends.found || ends.has_buffers ? keep_owners() : 0;
+    int err = keep_owners();
     cpy_roots_visit(NULL, keep_if_it_goes, NULL);
-    return err || !ends.found ? err : order_visit_marked(&ends.bits, keep_watchers, NULL);
+    return err ? err : order_visit_marked(&ends.bits, keep_watchers, NULL);
 }
 
 bool

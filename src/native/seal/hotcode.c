@@ -425,7 +425,7 @@ hotcode_gather(hotcode_gathered *gathered)
     if (layout_require(LAYOUT_CODE) < 0) {
         return -1;
     }
-    if (jit_makes_traces()) {
+    if (jit_makes_traces()) { /* not reached: a build that makes traces */
         PyErr_SetString(
             PyExc_NotImplementedError,
             "traces, which the JIT or the second tier of the interpreter compiles, hold "

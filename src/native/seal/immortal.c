@@ -51,6 +51,7 @@ typedef struct {
 static bool
 leaves_mortal(PyObject *op)
 {
+    /* not reached: a debug build keeps some mortal */
     return cpy_is_running_thing(op) || ends_matters(op) || cpy_must_stay_mortal(op)
            || ends_is_being_filled(op);
 }
@@ -97,7 +98,7 @@ seal_value(PyObject *op, void *arg)
 {
     immortal_walk *walk = arg;
     precompute_hash(walk, op);
-    if (cpy_must_stay_mortal(op)) {
+    if (cpy_must_stay_mortal(op)) { /* not reached: the same */
         return 0;
     }
     int err = refcounts_watch(op);

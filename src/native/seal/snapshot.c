@@ -69,8 +69,10 @@ add(snapshot *all, const void *start, snapshot_record record)
     if (fresh <= 0) {
         return -fresh;
     }
+    /* not reached: more objects than 32 bits number */
     if (all->count == all->capacity || all->count >= SNAPSHOT_NO_OWNER) {
-        int err = all->count >= SNAPSHOT_NO_OWNER ? EOVERFLOW : grow(all);
+        int err =
+            all->count < SNAPSHOT_NO_OWNER ? grow(all) : EOVERFLOW; /* not reached: the same */
         if (err) {
             return err;
         }
