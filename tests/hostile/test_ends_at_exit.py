@@ -140,6 +140,41 @@ class Imports(Ends):
 a = Imports("a")
 seal()
 """,
+    "many modules": """
+import types
+for number in range(20):
+    module = types.ModuleType(f"module_{number}"); module.one = Ends(str(number))
+    sys.modules[module.__name__] = module
+del module
+sys.modules["no module"] = Ends("no module")
+seal()
+""",
+    "a finalizer that only lets go": """
+class LetsGo:
+    def __init__(self, held): self.held = held
+    def __del__(self): self.held = None
+a = LetsGo(Ends("a")); b = LetsGo("nothing")
+seal()
+""",
+    "another module under the name of sys": """
+import types
+a = Ends("a")
+other = types.ModuleType("sys"); vars(other).update(vars(sys)); other.modules = {}
+sys.modules["sys"] = other
+seal()
+""",
+    "a finalizer that takes modules out of sys.modules": """
+import types
+class Empties(Ends):
+    def __del__(self):
+        super().__del__()
+        for name in [*sys.modules]: sys.modules.pop(name)
+a = Ends("a")
+seal()
+module = types.ModuleType("module"); module.one = Empties("b")
+sys.modules["module"] = module
+del module
+""",
     "sealed again": """
 a = Ends("a")
 seal()

@@ -47,6 +47,16 @@ for each in (1, 2, work, 3):
 """
 
 PROGRAMS = {
+    "another function in the place of atexit.register": """
+registered = []
+atexit.register = lambda *args: registered.append(args)
+atexit.unregister = lambda *args: None
+seal()
+with open("/dev/stdout", "w") as left: pass
+if fork():
+    sys.exit(7)
+sys.exit(4)
+""",
     "sealed in a function of atexit": SEALS_AT_EXIT + "sys.exit(4)",
     "sealed in one that the program runs": SEALS_AT_EXIT + "atexit._run_exitfuncs(); sys.exit(4)",
     "functions run by hand before a child": """

@@ -59,3 +59,27 @@ def test_thresholds_that_a_program_sets_for_good_stay(run_program):
         in_child(work)
     """)
     assert out == "(900, 17, 19)\n"
+
+
+def test_no_full_collection_pays_in_one_or_beside_another_interpreter(run_program):
+    out = run_program("""
+        try:
+            import _interpreters as interpreters
+            def create(): return interpreters.create("legacy")
+        except ImportError:
+            import _xxsubinterpreters as interpreters
+            def create(): return interpreters.create(isolated=False)
+
+        print(_native.full_collection_pays(), _native.adapt_thresholds())
+        kept = [[i] for i in range(1000)]
+        print(_native.full_collection_pays())
+        other = create()
+        print(_native.full_collection_pays())
+        interpreters.destroy(other)
+        gc.callbacks.append(lambda *_: print(_native.full_collection_pays()))
+        gc.collect()
+        gc.callbacks.clear()
+        gc.disable()
+        print(_native.full_collection_pays())
+    """)
+    assert out.splitlines() == ["False True", "True", *["False"] * 4]

@@ -302,3 +302,30 @@ def test_what_is_no_type_or_no_function_is_refused(run_program):
             else:
                 raise SystemExit("accepted")
     """)
+
+
+@pytest.mark.immortality
+def test_an_item_that_ends_stays_mortal(run_program):
+    out = run_program(
+        HIDDEN
+        + """
+class Ends:
+    def __del__(self): print("ended")
+boxes.append(box_of(Ends))
+_native.register_container(Box, shown)
+_native.immortalize()
+print([_native.is_immortal(item) for box in boxes for item in shown(box)])
+ctypes.pythonapi.Py_DecRef(ctypes.py_object(shown(boxes[-1])[0]))
+"""
+    )
+    assert out == "[True, True, False]\nended\n"
+
+
+def test_an_owner_is_a_sample_of_its_type_that_holds_what_it_owns(run_program):
+    out = run_program("""
+held = object()
+print(_native.register_owner(list, (held,), held), _native.register_owner(slice, slice(0), held))
+print(_native.register_owner(slice, slice(held), held) is _native.HAS_IMMORTALITY)
+print(_native.register_owner(slice, None, None) is _native.HAS_IMMORTALITY)  # known
+""")
+    assert out == "False False\nTrue\nTrue\n"

@@ -105,3 +105,41 @@ except ValueError as error:
 """
     )
     assert out == "True 0 0\n0 0\nno size of a page\n"
+
+
+@pytest.mark.parametrize("number", [-1, 0, 2048, 3 << 20, (1 << 21) + 1])
+def test_what_is_no_size_of_a_page_is_refused(run_program, number):
+    out = run_program(f"""
+try: _native.collapse({number}, 1, 10**9)
+except ValueError as error: print(error)
+""")
+    assert out == "no size of a page\n"
+
+
+def test_a_size_that_the_kernel_does_not_collapse_changes_nothing(run_program):
+    out = run_program(
+        RANGES
+        + """
+fill(0)
+counts = _native.collapse(1 << 16, 1, 10**11)
+print(counts["ranges"] > 0, huge_ranges(), {memory[first + page * 4096] for page in range(512)})
+"""
+    )
+    assert out == "True 0 {1}\n"
+
+
+def test_a_mapping_of_more_than_64_gib_is_left_out(run_program):
+    out = run_program(
+        RANGES
+        + """
+MAP_NORESERVE = 0x4000
+flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+large = mmap.mmap(-1, 65 << 30, flags=flags)
+middle = 32 << 30
+for page in range(1024): large[middle + page * 4096] = 1
+fill(0)
+print(collapse()["collapsed"] >= 1, huge_ranges())
+large.close()
+"""
+    )
+    assert out == "True 1\n"

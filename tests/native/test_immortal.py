@@ -314,3 +314,47 @@ def test_functions_that_read_global_names_first_in_a_child_do_not_write_to_the_m
         in_child(child)
     """)
     assert out == "(True, 1, False)\n"
+
+
+LETS_GO = """
+class Odd:
+    def clear(self): pass
+class OwnAttributes:
+    x = None
+    def __getattribute__(self, name): return object.__getattribute__(self, name)
+    def __del__(self): self.x = None
+class OwnSetting(OwnAttributes):
+    __getattribute__ = object.__getattribute__
+    def __setattr__(self, name, value): pass
+class NoFunction:
+    __del__ = print
+class Sets:
+    x = 1
+    def __del__(self): self.x = None
+class Clears:
+    x = []
+    def __del__(self): self.x.clear()
+class ClearsByPython(Clears):
+    x = Odd()
+class ClearsOwn(Clears):
+    def __init__(self): self.x = []
+class SetsProperty:
+    x = property(lambda self: None, lambda self, value: print(value))
+    def __del__(self): self.x = None
+class SetsSlot:
+    __slots__ = ("x",)
+    def __del__(self): self.x = None
+"""
+
+
+@pytest.mark.immortality
+def test_what_only_lets_go_of_others_has_no_end_of_its_own(run_program):
+    out = run_program(
+        LETS_GO
+        + """
+print([one.__name__ for one in [*vars().values()]
+       if isinstance(one, type) and one.__module__ == "__main__" and one is not Odd
+       and not _native.type_has_end(one)])
+"""
+    )
+    assert out == "['Sets', 'Clears', 'ClearsOwn', 'SetsSlot']\n"

@@ -168,6 +168,73 @@ def test_what_is_somewhere_else_is_kept_from_readers_in_python(run_program):
 
 
 @check_build
+def test_without_the_fields_of_the_collector_what_needs_them_refuses_in_words(run_program):
+    out = run_program("""
+        def refuses():
+            said = []
+            for call in (lambda: _native.collect(False), lambda: _native.watch_collections(True),
+                         lambda: _native.instances((int,)), _native.finalize_before_modules):
+                try: call()
+                except NotImplementedError as error: said.append("pip install" in str(error))
+            return said
+
+        _native.shift_field(0, 0)  # not looked at yet
+        print(refuses(), _native.forget_frozen())
+        for row, (*_, parts, _) in enumerate(_native.private_fields()):
+            if "collections out of line" in parts and "everything" not in parts:
+                break
+        for shift in (8, 0):
+            _native.shift_field(row, shift)
+            _native.check_layout()
+            print(refuses())
+    """)
+    refused = "[True, True, True, True]"
+    assert out.splitlines() == [f"{refused} False", refused, "[]"]
+
+
+@check_build
+def test_a_row_that_is_not_there_cannot_be_shifted(run_program):
+    out = run_program("""
+        try: _native.shift_field(len(_native.private_fields()), 8)
+        except IndexError as error: print(error)
+        _native.check_layout()
+    """)
+    assert out == "no such field\n"
+
+
+@check_build
+@pytest.mark.parametrize(
+    "name, kind", [("gettotalrefcount", "debug"), ("getobjects", "reference-tracing")]
+)
+def test_another_kind_of_build_is_refused_before_any_field_is_read(run_program, name, kind):
+    out = run_program(f"""
+        import sys
+        _native.shift_field(0, 0)
+        if hasattr(sys, {name!r}): del sys.{name}
+        else: sys.{name} = None
+        try: _native.check_layout()
+        except RuntimeError as error: print(error)
+    """)
+    assert kind in out and "pip install" in out
+
+
+@check_build
+def test_a_tool_may_keep_the_function_that_looks_at_samples(run_program):
+    out = run_program("""
+        import sys
+        kept = []
+        def profile(frame, event, arg):
+            if event == "c_call" and arg.__name__ == "look": kept.append(arg)
+        _native.shift_field(0, 0)
+        sys.setprofile(profile)
+        _native.check_layout()
+        sys.setprofile(None)
+        print(len(kept), kept[0]("called later"), _native.left_out())
+    """)
+    assert out == "1 None []\n"
+
+
+@check_build
 def test_a_field_in_its_place_again_is_used_again(run_program):
     out = run_program("""
         _native.shift_field(0, 8)

@@ -150,3 +150,17 @@ print(plugged["bytes"] > 1000 * sum(sizes) * 0.9, len(again & freed) <= 20 or le
         env=os.environ | {"GLIBC_TUNABLES": tunables},
     )
     assert out == "True True\n"
+
+
+@needs_glibc
+def test_holes_of_the_main_heap_are_not_plugged_by_another_thread(run_program):
+    out = run_program("""
+        import threading
+        def work():
+            try: print(_native.plug_malloc())
+            except NotImplementedError as error: print(error)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    """)
+    assert out.startswith("glibc: ") and "not the main thread" in out
