@@ -694,3 +694,35 @@ print(sum(map(_native.is_immortal, kept)), _native.is_immortal(ends))
 """
     )
     assert out == "500 False\nended\n"
+
+
+@pytest.mark.immortality
+def test_of_too_many_owners_those_near_and_those_in_a_chain_stay_mortal(run_program):
+    out = run_program("""
+class Ends:
+    def __del__(self): os.getpid()
+shared, chain = Ends(), Ends()
+of_many = [[shared] for _ in range(5000)]
+for _ in range(15): chain = [chain]
+print(pasture.seal().step("immortalize").counts["owners_left_out"])
+print(_native.is_immortal(shared), _native.is_immortal(of_many[0]))
+one, far = chain, 0
+while type(one) is list:
+    far += _native.is_immortal(one)
+    one = one[0]
+print(far, _native.is_immortal(one))
+""")
+    assert out == "1\nFalse True\n5 False\n"
+
+
+@pytest.mark.immortality
+def test_owners_of_owners_are_left_out_where_they_are_too_many_again(run_program):
+    out = run_program("""
+class Ends:
+    def __del__(self): os.getpid()
+near = [[one] for one in [Ends() for _ in range(300)] for _ in range(3)]
+far = [[one] for one in near for _ in range(2)]
+print(pasture.seal().step("immortalize").counts["owners_left_out"])
+print([sum(map(_native.is_immortal, each)) for each in (near, far)])
+""")
+    assert out == "1\n[0, 1800]\n"
