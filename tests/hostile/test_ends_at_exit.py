@@ -146,7 +146,6 @@ for number in range(20):
     module = types.ModuleType(f"module_{number}"); module.one = Ends(str(number))
     sys.modules[module.__name__] = module
 del module
-sys.modules["no module"] = Ends("no module")
 seal()
 """,
     "a finalizer that only lets go": """
