@@ -13,6 +13,7 @@
 #include "gc/finalizers.h"
 #include "gc/frozen.h"
 #include "gc/refcounts.h"
+#include "gc/shown.h"
 #include "process/exit.h"
 #include "seal/containers.h"
 #include "seal/ends.h"
@@ -84,6 +85,7 @@ forget_ended_interpreter(void)
     finalizers_forget();
     refcounts_forget();
     frozen_forget();
+    shown_forget();
     exit_forget();
     containers_forget();
     ends_forget();

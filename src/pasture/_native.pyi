@@ -114,7 +114,10 @@ def type_has_end(kind: type, /) -> bool:
     """Whether `immortalize` leaves all objects of a type mortal, for what the type itself shows."""
 
 def unfreeze_mortal() -> None:
-    """Take out of what is frozen all that the last `immortalize` left mortal."""
+    """Take out of what is frozen all that the last `immortalize` left mortal.
+
+    From then on `gc.get_objects()` and `gc.get_referrers()` show what is frozen, too.
+    """
 
 def immortalize() -> Immortalized:
     """Make every object reachable from the GC lists immortal (the current process, GIL held).

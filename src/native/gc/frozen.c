@@ -6,13 +6,23 @@
 static PyObject *start;
 static unsigned long life; /* how often it had to be put at the start */
 
+enum { OWN_MAX = 4 };
+static struct {
+    PyObject *lists[OWN_MAX]; /* borrowed: they are immortal, or their part holds them */
+    size_t count;
+} own;
+
 /* Make sure that a list of ours is there, immortal as what it is among, and in one of the collector's
    lists: a collection takes immortal objects out. Returns 0, or -1 with an exception set. */
 static int
 ensure_list(PyObject **list)
 {
-    if (*list == NULL && (*list = PyList_New(0)) == NULL) {
-        return -1;
+    if (*list == NULL) {
+        assert(own.count < OWN_MAX);
+        if ((*list = PyList_New(0)) == NULL) {
+            return -1;
+        }
+        own.lists[own.count++] = *list;
     }
 #  if CPY_HAS_IMMORTALITY
     cpy_make_immortal(*list);
@@ -66,10 +76,22 @@ frozen_part_end(const frozen_part *part)
     return node;
 }
 
+bool
+frozen_is_own(const PyObject *op)
+{
+    for (size_t i = 0; i < own.count; i++) {
+        if (own.lists[i] == op) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void
 frozen_forget(void)
 {
     start = NULL;
+    own.count = 0;
 }
 
 #endif

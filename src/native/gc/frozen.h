@@ -26,6 +26,9 @@ int frozen_part_note(frozen_part *part);
 /* Behind which node of the list others are: the list itself where there is no such part. */
 PyGC_Head *frozen_part_end(const frozen_part *part);
 
+/* Whether an object is one of those lists. */
+bool frozen_is_own(const PyObject *op);
+
 /* Forget the object at the start, of an interpreter that has ended. */
 void frozen_forget(void);
 

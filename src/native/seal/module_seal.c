@@ -5,6 +5,7 @@
 
 #include "../gc/collect.h"
 #include "../gc/refcounts.h"
+#include "../gc/shown.h"
 #include "containers.h"
 #include "ends.h"
 #include "hotcode.h"
@@ -57,6 +58,9 @@ unfreeze_mortal(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
 #if CPY_HAS_IMMORTALITY
     immortal_unfreeze_mortal();
+    if (shown_begin() < 0) {
+        return NULL;
+    }
 #endif
     Py_RETURN_NONE;
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any, NamedTuple
@@ -132,19 +131,6 @@ def _draw_seed(config: pytest.Config) -> None:
         randomly.default_seed = random.Random().getrandbits(32)  # type: ignore[union-attr]
 
 
-_LOCALS_OF_HYPOTHESIS = "_ThreadLocal__threadlocal"
-
-
-def _renew_locals_of_hypothesis(config: pytest.Config) -> None:
-    """A dictionary that the seal has frozen is no referrer that `gc.get_referrers` finds.
-
-    Hypothesis warns of a generator without referrers (6.170 internal/entropy.py, register_random).
-    """
-    known = getattr(sys.modules.get("hypothesis.core"), "threadlocal", None)
-    if known is not None and _LOCALS_OF_HYPOTHESIS in vars(known):
-        vars(known)[_LOCALS_OF_HYPOTHESIS] = threading.local()
-
-
 def _input(config: pytest.Config) -> Mapping[str, Any]:
     found: Mapping[str, Any] = config.workerinput  # type: ignore[attr-defined]
     return found
@@ -152,7 +138,6 @@ def _input(config: pytest.Config) -> Mapping[str, Any]:
 
 # pytest-benchmark and syrupy ask whether they are in a worker, not in which one.
 CARDS: Mapping[str, Card] = {
-    "hypothesis": Card(in_worker=_renew_locals_of_hypothesis),
     "pytest_benchmark": Card(),
     "pytest_cov": Card(in_worker=_name_coverage, after_test=_save_coverage),
     "pytest_randomly": Card(in_run=_take_seed, in_controller=_draw_seed),
