@@ -29,6 +29,7 @@ from benchmarks.faults.growth import Growth
 from benchmarks.faults.kinds import FAULTS, KILL_MASTER, Excuse, Impossible, Scene
 from benchmarks.faults.load import PAUSE_S, SCRAPE_S, Load, Programs, Requests, Scraper, Tasks
 from benchmarks.faults.servers import (
+    CELERY,
     SERVED_IMAGE,
     SURROUNDINGS,
     WORKERS,
@@ -119,7 +120,7 @@ class Run:
             raise Broken(f"{self.kind} ({surroundings}) does not start\n{self.server.log[-3000:]}")
         self.scraper = Scraper(self.server.pid, SCRAPE_S * self.slower)
         pause_s = PAUSE_S * self.slower
-        if self.load is None and self.kind == "celery":
+        if self.load is None and self.kind in CELERY:
             self.load = Tasks(broker, pause_s)
         elif self.load is None:
             self.load = Requests(self.server.port, pause_s)
@@ -262,7 +263,7 @@ def running(
     directory.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         place = stack.enter_context(Place(directory))
-        broker = _broker(stack, directory) if kind == "celery" else None
+        broker = _broker(stack, directory) if kind in CELERY else None
         if kind == "gunicorn-image":
             place.build_images()
         run = Run(kind, place, broker, chance, record, slower)

@@ -1,16 +1,21 @@
 """Hours of faults next to each other, in pieces, and whether long-lived parents grow.
 
-gunicorn with reforks, gunicorn out of an image next to programs out of it, Celery, and a parent
-that seals again and again: each is one life without an end, at low load. A piece adds its samples
-to `var/long/NAME/sizes.jsonl`; an interrupted one counts with what it has. Ends with the table of
-all pieces, and a failure if something was lost or grows.
+gunicorn with reforks, gunicorn out of an image next to programs out of it, Celery sealed and plain,
+and a parent that seals again and again: each is one life without an end, at low load. A piece adds
+its samples to `var/long/NAME/sizes.jsonl`; an interrupted one counts with what it has. Ends with the
+table of all pieces, and a failure if something was lost or grows. Celery fails where it does worse
+than plain Celery next to it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import random
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
 import click
@@ -23,27 +28,35 @@ from matrix.environments import REPOSITORY
 
 FOLDER = REPOSITORY / "var" / "long"
 SERVERS = ("gunicorn-refork", "gunicorn-image", "celery")
+PLAIN = {"celery": "celery-plain"}
+"""What else runs, under the same faults, and is what a server is compared with."""
+
+BY_CHANCE = 2
+"""How much oftener than plain a server may end by itself, or be late with coming back."""
+
 SEALS = {"seals": 0, "seals-replaced": 300}
 """How many of 30,000 sealed records are replaced between two seals."""
 
 
-def command(name: str, minutes: float, every_s: float, slower: float) -> list[str]:
+def command(name: str, minutes: float, every_s: float, slower: float, seed: int) -> list[str]:
     if name in SEALS:
         program = ["-m", "benchmarks.programs.churn", f"{FOLDER / name / 'sizes.jsonl'}"]
         return [sys.executable, *program, f"{minutes * 60}", f"{every_s}", f"{SEALS[name]}"]
     words = ["--server", name, "--minutes", f"{minutes}", "--every", f"{every_s}"]
-    words += ["--slower", f"{slower}", "--spare-master", "--directory", f"{FOLDER}"]
+    words += ["--slower", f"{slower}", "--seed", f"{seed}", "--spare-master"]
+    words += ["--directory", f"{FOLDER}"]
     return [sys.executable, "-m", "benchmarks.soak_faults", *words]
 
 
 def run(names: Sequence[str], minutes: float, every_s: float, slower: float) -> list[str]:
     """A piece of each, all at once; returns those that failed. On a TERM all are ended."""
-    processes = {}
+    processes, seed = {}, random.randrange(10**6)
     try:
         for name in names:
             (FOLDER / name).mkdir(parents=True, exist_ok=True)
+            (FOLDER / name / "result.json").unlink(missing_ok=True)
             with (FOLDER / name / "output.txt").open("ab") as output:
-                words = command(name, minutes, every_s, slower)
+                words = command(name, minutes, every_s, slower, seed)
                 processes[name] = subprocess.Popen(words, stdout=output, stderr=output)
         return [name for name, process in processes.items() if process.wait() != 0]
     finally:
@@ -53,12 +66,40 @@ def run(names: Sequence[str], minutes: float, every_s: float, slower: float) -> 
             process.wait()
 
 
+def violations(name: str) -> Counter[str]:
+    """Of the latest piece, by their first words; none where it has not come so far."""
+    with contextlib.suppress(FileNotFoundError):
+        found = json.loads((FOLDER / name / "result.json").read_text())["violations"]
+        return Counter(one["what"].partition(":")[0] for one in found)
+    return Counter()
+
+
+def worse(ours: Counter[str], plain: Counter[str]) -> list[str]:
+    """What a server does oftener than the plain one, a phrase each; a loss is never chance."""
+    return [
+        f"{what}: {count}, plain {plain[what]}"
+        for what, count in ours.items()
+        if count > plain[what] + (0 if what == "lost" else BY_CHANCE)
+    ]
+
+
+def compared(failed: Sequence[str]) -> list[str]:
+    """What failed, a phrase each, without what a plain server next to it does as well."""
+    found = []
+    for name in failed:
+        if name in PLAIN and (ours := violations(name)):
+            found += [f"{name}: {line}" for line in worse(ours, violations(PLAIN[name]))]
+        elif name not in PLAIN.values():
+            found.append(name)
+    return found
+
+
 def show() -> list[str]:
     """Print the table of what is kept; returns which servers grow."""
     growing = []
     columns = ("", "minutes", "work", "memory, KiB", "a thousand", "private, KiB", "a thousand")
     table = Table(*columns, "descriptors", "threads", "mappings", "a thousand", box=box.SIMPLE_HEAD)
-    for name in (*SERVERS, *SEALS):
+    for name in (*SERVERS, *PLAIN.values(), *SEALS):
         for _, role, work, minutes, found in courses(read(FOLDER / name / "sizes.jsonl")):
             cells = [f"{name}: {role}", f"{minutes:.0f}", f"{work:,}"]
             if name in SERVERS and (more := grown(found)):
@@ -86,7 +127,9 @@ def main(
     names: tuple[str, ...], minutes: float, every: float, slower: float, only_table: bool
 ) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    failed = [] if only_table else run(names or (*SERVERS, *SEALS), minutes, every, slower)
+    names = names or (*SERVERS, *SEALS)
+    together = (*names, *(PLAIN[name] for name in names if name in PLAIN))
+    failed = [] if only_table else compared(run(together, minutes, every, slower))
     growing = show()
     if growing:
         raise click.ClickException("; ".join(growing))

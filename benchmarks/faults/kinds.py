@@ -429,10 +429,12 @@ IMAGES: dict[str, Fault] = {"replace the image": replace_image, "damage the imag
 KILL_MASTER = "kill the master"
 """Is no function: another server has to be started."""
 
+_CELERY = EVERYWHERE | {"HUP": signals(signal.SIGHUP), "restart Redis": restart_broker}
 FAULTS: Mapping[str, Mapping[str, Fault]] = {
     "gunicorn": EVERYWHERE | GUNICORN,
     "gunicorn-refork": EVERYWHERE | GUNICORN | MOLDS,
     "uwsgi": EVERYWHERE | {"HUP": reload_uwsgi, "no processes": no_processes_for_uwsgi},
-    "celery": EVERYWHERE | {"HUP": signals(signal.SIGHUP), "restart Redis": restart_broker},
+    "celery": _CELERY,
+    "celery-plain": _CELERY,
     "gunicorn-image": EVERYWHERE | GUNICORN | MOLDS | IMAGES,
 }

@@ -26,6 +26,9 @@ from pasture.scoreboard import layout
 ANSWER_S = 60.0
 """How long a client waits for an answer."""
 
+TASK_S = 300.0
+"""As long for a task: on a busy machine a HUP of Celery alone takes a minute, and what waits is done then."""
+
 CLIENTS = 3
 PAUSE_S = 0.1
 TASKS_AT_ONCE = 2
@@ -181,7 +184,7 @@ class Tasks(Load):
             return None if right else f"a wrong result: {meta['result']}"
         if meta["status"] == "FAILURE":
             return f"failed: {meta['result']!r}"
-        if time.monotonic() - began > ANSWER_S:
+        if time.monotonic() - began > TASK_S:
             return f"no result ({meta['status']})"
         raise Unanswered
 

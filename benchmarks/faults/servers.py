@@ -26,6 +26,7 @@ PROGRAMS = ROOT / "tests" / "programs"
 WORKERS = 3
 TIMEOUT_S = 60.0
 SERVED_IMAGE = "served.img"
+CELERY = ("celery", "celery-plain")
 SURROUNDINGS = ("plain", "no /proc", "read-only root")
 """What a server is started in."""
 
@@ -37,20 +38,24 @@ _PREPARE = {
 _PIDS = Path("/sys/fs/cgroup/pids")
 
 
-def words_of(kind: str, port: int, image: Path) -> list[str]:
-    """The command of a server after `pasture run`."""
+def command_of(kind: str, port: int, image: Path) -> list[str]:
+    """The command of a server."""
     bind = f"{LOOPBACK}:{port}"
     gunicorn = ["gunicorn", "-w", f"{WORKERS}", "--bind", bind, "--graceful-timeout", "10"]
     gunicorn += ["fault_app:app"]
     uwsgi = ["uwsgi", "--http-socket", bind, "--master", "--processes", f"{WORKERS}"]
     uwsgi += ["--module", "fault_app:app", "--die-on-term", "--no-orphans", "--disable-logging"]
-    return {
+    celery = ["celery", "-A", "fault_tasks", "worker", "-c", f"{WORKERS}", "-l", "WARNING"]
+    if kind == "celery-plain":
+        return [str(Path(sys.executable).with_name("celery")), *celery[1:]]
+    words = {
         "gunicorn": gunicorn,
         "gunicorn-refork": ["--refork", "60", *gunicorn],
         "gunicorn-image": ["--image", str(image), "--refork", "60", *gunicorn],
         "uwsgi": uwsgi,
-        "celery": ["celery", "-A", "fault_tasks", "worker", "-c", f"{WORKERS}", "-l", "WARNING"],
+        "celery": celery,
     }[kind]
+    return [sys.executable, "-m", "pasture", "run", *words]
 
 
 class Place:
@@ -119,13 +124,7 @@ class Server(Group):
     def __init__(self, kind: str, place: Place, surroundings: str, broker: str) -> None:
         self.kind, self.surroundings = kind, surroundings
         self.port = free_port()
-        command = [
-            sys.executable,
-            "-m",
-            "pasture",
-            "run",
-            *words_of(kind, self.port, place.images / SERVED_IMAGE),
-        ]
+        command = command_of(kind, self.port, place.images / SERVED_IMAGE)
         super().__init__(
             [*self._prepared(place.group), *command],
             log=place.directory / f"server-{self.port}.log",
@@ -160,7 +159,7 @@ class Server(Group):
         """Whether it is at full strength and takes connections."""
         if len(self.pids("worker")) < WORKERS:
             return False
-        if self.kind == "celery":
+        if self.kind in CELERY:
             return True
         return listens(self.port)
 
