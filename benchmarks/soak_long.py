@@ -2,9 +2,9 @@
 
 gunicorn with reforks, gunicorn out of an image next to programs out of it, Celery sealed and plain,
 and a parent that seals again and again: each is one life without an end, at low load. A piece adds
-its samples to `var/long/NAME/sizes.jsonl`; an interrupted one counts with what it has. Ends with the
-table of all pieces, and a failure if something was lost or grows. Celery fails where it does worse
-than plain Celery next to it.
+its samples to `var/long/NAME/sizes.jsonl`; an interrupted one counts with what it has. Ends with
+the table of all pieces, and a failure if something was lost or grows. Celery fails where it does
+worse than plain Celery next to it.
 """
 
 from __future__ import annotations
