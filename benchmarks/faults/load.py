@@ -27,7 +27,7 @@ ANSWER_S = 60.0
 """How long a client waits for an answer."""
 
 TASK_S = 300.0
-"""As long for a task: a HUP of Celery takes a minute on a busy machine, and what waits comes after."""
+"""As long for a task: a HUP of Celery may take a minute, and what waits is done after it."""
 
 CLIENTS = 3
 PAUSE_S = 0.1
