@@ -310,6 +310,30 @@ def test_an_application_that_does_not_load_ends_the_server_with_its_exit_code(st
     assert processes(server) == ()
 
 
+@pytest.mark.parametrize(
+    ("failure", "status"), [("raise ValueError('of pre_fork')", 255), ("raise SystemExit(7)", 7)]
+)
+def test_a_pre_fork_that_fails_ends_the_server_as_gunicorn(start, failure, status):
+    server = start(conf=f"def pre_fork(server, worker):\n    {failure}\n", ready=False)
+    assert server.wait_for_end() == status
+    assert server.log.count("mold of generation 0 lost") <= 2, "it is not loaded on and on"
+    assert ("ValueError: of pre_fork" in server.log) == ("ValueError" in failure)
+    assert processes(server) == ()
+
+
+def test_at_hup_a_pre_fork_that_fails_leaves_the_old_workers(start, tmp_path):
+    bad = tmp_path / "bad"
+    conf = (
+        f"import os\ndef pre_fork(server, worker):\n    assert not os.path.exists({str(bad)!r})\n"
+    )
+    server = start(conf=conf, refork="100000")
+    bad.touch()
+    server.send(signal.SIGHUP)
+    server.wait_until_it_logs("no worker can be forked; next try in 10 s")
+    assert server.get("/who") and server.stop() == 0
+    assert processes(server) == ()
+
+
 def test_a_server_whose_application_never_loads_can_be_ended(start, tmp_path):
     (tmp_path / "endless.py").write_text("import time\ntime.sleep(600)\n")
     server = start(app="endless:app", env={"PYTHONPATH": str(tmp_path)}, ready=False)

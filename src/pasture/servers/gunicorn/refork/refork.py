@@ -208,6 +208,7 @@ class Refork:
         """Whether there is a mold of generation 0, after an attempt to make one."""
         if self._first_mold is not None:
             return True
+        self._arbiter.reap_workers()  # the mold before it may have ended by itself
         if time.monotonic() < self._no_load_before:
             return False
         try:
@@ -248,7 +249,7 @@ class Refork:
             self.reap(pid, status)
 
     def reap(self, pid: int, status: int) -> None:
-        """Take note of an end; raises HaltServer where a worker of generation 0 could not boot."""
+        """Take note of an end; raises HaltServer where generation 0 cannot fork or boot workers."""
         arbiter = self._arbiter
         if (ended := self._children.get(pid)) and ended.role != "worker":
             self._hear(ended)  # its last words, such as why it refused
@@ -275,6 +276,10 @@ class Refork:
             raise HaltServer("Worker failed to boot.", code)
         if code == self._arbiter.APP_LOAD_ERROR:
             raise HaltServer("App failed to load.", code)
+        if worker.role == "first mold" and code > 0:  # its `pre_fork` has failed
+            if not self._arbiter.WORKERS:
+                raise HaltServer("No worker can be forked.", code)
+            self._load_again_later(SpawnFailed("no worker can be forked"), _LOAD_AGAIN_S)
 
     def kill_molds_that_hang(self) -> None:
         """Those whose heartbeat is older than gunicorn's timeout, and than a seal may take."""

@@ -241,11 +241,18 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
 def _make_worker(arbiter: Any, start: Start) -> Any:
     """The worker that the arbiter asked for, with the arbiter's file for its heartbeat.
 
-    In the mold, before the fork: the work would be each process's else.
+    In the mold, before the fork: the work would be each process's else. A `pre_fork` that fails
+    ends the mold of generation 0, with gunicorn's exit code; another mold is given up.
     """
     worker = make_handle(arbiter, start.age)
     os.dup2(start.files[0], worker.tmp.fileno(), inheritable=False)
     hook = arbiter.cfg.pre_fork
     users = hook.users if isinstance(hook, Behind) else hook
-    users(arbiter, worker)
+    try:
+        users(arbiter, worker)
+    except Exception:
+        if start.generation:
+            raise
+        arbiter.log.exception("Exception in pre_fork")
+        sys.exit(-1)
     return worker
