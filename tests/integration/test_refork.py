@@ -194,18 +194,21 @@ def test_usr2_starts_a_new_server_at_generation_0_beside_the_old_one(start, tmp_
     assert processes(server) == ()
 
 
-def test_term_waits_for_the_last_request_of_a_worker_on_its_way_to_a_mold(start):
+@pytest.mark.parametrize("ends_by", [signal.SIGTERM, signal.SIGHUP])
+def test_the_last_request_of_a_worker_on_its_way_to_a_mold_is_waited_for(start, ends_by):
     server = start(refork="3,1000", workers=1)
+    seconds = {signal.SIGTERM: 1.5, signal.SIGHUP: 7.0}[ends_by]  # molds have five to end
     for _ in range(3):
         server.get("/who")
     answers = []
-    client = threading.Thread(target=lambda: answers.append(server.get("/sleep?1.5")))
+    client = threading.Thread(target=lambda: answers.append(server.get(f"/sleep?{seconds}")))
     client.start()
     server.wait_for(lambda: "sleeps" in server.log, "a request in the worker")
     slow = server.workers()
     server.wait_until_it_logs("is to become the mold")
-    assert server.stop() == 0
+    server.send(ends_by)
     client.join()
+    assert server.stop() == 0
     assert answers[0]["pid"] in slow and processes(server) == ()
 
 

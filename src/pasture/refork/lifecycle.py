@@ -125,10 +125,16 @@ class Lifecycle:
                 self._attempts.stop()
 
     def reload(self, now: float) -> None:
-        """Marks all workers outdated and returns to generation 0. The server replaces them."""
+        """Marks all workers outdated and returns to generation 0. The server replaces them.
+
+        A promoted worker that still has requests is one of them.
+        """
         for mold in self.children.molds:
             if mold.role == "mold":
                 self._dismiss(mold, now)
+            if self._is_chosen(mold) and self.phase == "promoting":
+                mold.role = "worker"
+                self._queue.append(Retire(mold.pid))
         self.children.outdate()
         self._start_again()
 

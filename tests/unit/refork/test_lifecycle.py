@@ -478,6 +478,19 @@ def test_a_reload_goes_back_to_generation_0(server: Server) -> None:
     assert server.generations() == {1}
 
 
+def test_at_a_reload_a_promoted_worker_has_as_long_for_its_requests_as_others() -> None:
+    server = Server()
+    server.run()
+    server.serve(10)
+    server.mold_obeys = server.retired_end = False
+    server.run()
+    chosen, before = server.chosen(), len(server.done)
+    assert server.phase == "promoting"
+    server.lifecycle.reload(server.now)
+    server.run(600)
+    assert Retire(chosen) in server.done[before:] and Kill(chosen) not in server.done
+
+
 @pytest.mark.parametrize("phase", ["backfilling", "promoting", "canary", "rolling"])
 def test_a_reload_in_the_middle_of_a_rollout_leaves_nothing_of_it(phase: str) -> None:
     server = Server()

@@ -104,7 +104,8 @@ class Refork:
                 self.order(generation)
             case Promote(pid, generation) if worker := self._children.get(pid):
                 self._promote(worker, generation)
-            case Retire(pid):
+            case Retire(pid) if worker := self._children.get(pid):
+                self._arbiter.WORKERS[pid] = worker.handle  # it may have been promoted
                 self._arbiter.kill_worker(pid, signal.SIGTERM)
             case Dismiss(pid) if mold := self._children.get(pid):
                 mold.channel.close()
