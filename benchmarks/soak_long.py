@@ -95,15 +95,15 @@ def compared(failed: Sequence[str]) -> list[str]:
 
 
 def show() -> list[str]:
-    """Print the table of what is kept; returns which servers grow."""
-    growing = []
+    """Print the table of what is kept; returns which servers grow, and plain ones do not."""
+    growing: dict[tuple[str | None, str], str] = {}
     columns = ("", "minutes", "work", "memory, KiB", "a thousand", "private, KiB", "a thousand")
     table = Table(*columns, "descriptors", "threads", "mappings", "a thousand", box=box.SIMPLE_HEAD)
     for name in (*SERVERS, *PLAIN.values(), *SEALS):
         for _, role, work, minutes, found in courses(read(FOLDER / name / "sizes.jsonl")):
             cells = [f"{name}: {role}", f"{minutes:.0f}", f"{work:,}"]
-            if name in SERVERS and (more := grown(found)):
-                growing.append(f"{name}, {role}: {', '.join(more)}")
+            if more := grown(found):
+                growing[name, role] = ", ".join(more)
             for figure in ("kib", "private_kib"):
                 course = found[figure]
                 cells += [
@@ -114,7 +114,11 @@ def show() -> list[str]:
                 cells.append(f"{found[figure].before:.0f} to {found[figure].after:.0f}")
             table.add_row(*cells, f"{found['mappings'].slope * 1000:+.2f}")
     Console(width=150).print(table)
-    return growing
+    return [
+        f"{name}, {role}: {more}"
+        for (name, role), more in growing.items()
+        if name in SERVERS and (PLAIN.get(name), role) not in growing
+    ]
 
 
 @click.command(help=__doc__)

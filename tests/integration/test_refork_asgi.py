@@ -149,6 +149,15 @@ def mold_of_one(server):
     return next(pid for pid, (role, _) in roles(server).items() if role == "mold")
 
 
+def test_at_hup_uvicorns_workers_finish_what_takes_longer_than_the_graceful_timeout(start):
+    server = start("--graceful-timeout", "1", refork="1000")
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/stream?5") as answer:
+        answer.read(2)
+        server.send(signal.SIGHUP)
+        assert answer.read().decode().split()[-1] == "end"
+    assert_ends_without_a_trace(server)
+
+
 def test_a_response_without_an_end_does_not_keep_a_worker_from_becoming_a_mold(start):
     server = start(*TIMES, refork="6,1000", workers=1)
     ended = threading.Event()

@@ -103,15 +103,18 @@ class UvicornPromotable(LoopPromotable):
 
     def has_started(self) -> None:
         server = getattr(signal.getsignal(signal.SIGTERM), "__self__", None)
-        config = self._worker.config
-        if config.timeout_graceful_shutdown is None:
-            # A response without an end is cut off, rather than its worker killed later.
-            config.timeout_graceful_shutdown = self._worker.cfg.graceful_timeout
         if hasattr(server, "should_exit"):  # else the application has a handler of its own
             self._server = server
             signal.signal(signal.SIGTERM, self._end)
             signal.siginterrupt(signal.SIGTERM, False)
         super().has_started()
+
+    def finish(self) -> None:
+        config = self._worker.config
+        if config.timeout_graceful_shutdown is None:
+            # A response without an end is cut off, rather than its worker killed later.
+            config.timeout_graceful_shutdown = self._worker.cfg.graceful_timeout
+        super().finish()
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         if self._loop is None:
