@@ -43,7 +43,7 @@ from matrix.redis_server import Redis
 DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "faults"
 START_S = 60.0
 BACK_S, CELERY_BACK_S = 45.0, 120.0
-"""Until it serves again. Plain Celery took 43 s for a HUP on a machine with 25 times too much to do."""
+"""Until it serves again. A HUP of plain Celery took 43 s on a machine under heavy load."""
 
 GONE_S = 25.0
 LEFT_ON_DISK = (".gunicorn", ".cache", "gunicorn.ctl", "pymp-")
