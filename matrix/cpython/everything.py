@@ -135,20 +135,22 @@ def show(verdict: Verdict, bench: Bench, console: Console) -> None:
         console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def summary(rows: Sequence[tuple[str, str, int, Counts]]) -> Table:
-    """A row an interpreter and mode: name, mode, modules that were not run, counts."""
+def summary(rows: Sequence[tuple[str, str, int, float, Counts]]) -> Table:
+    """A row an interpreter and mode: name, mode, modules that were not run, hours, counts."""
     table = Table(title="CPython's own tests under pasture", box=box.SIMPLE_HEAD)
     names = [field.name.replace("_", " ") for field in fields(Counts)]
     for column in ("CPython", "mode"):
         table.add_column(column)
-    for column in (*names, "not run"):
+    for column in (*names, "not run", "hours"):
         table.add_column(column, justify="right")
-    for name, mode, not_run, counts in rows:
+    for name, mode, not_run, hours, counts in rows:
         numbers = [getattr(counts, field.name) for field in fields(Counts)]
-        table.add_row(name, mode, *(f"{number:,}" for number in (*numbers, not_run)))
+        words = [f"{number:,}" for number in (*numbers, not_run)]
+        table.add_row(name, mode, *words, f"{hours:.2f}")
     table.caption = (
         "crashed, cut short (in a plain process, too): modules; "
-        "skipped, not sealed, too long, not run: modules that were not compared"
+        "skipped, not sealed, too long, not run: modules that were not compared; "
+        "hours: of processor time, of the runs under pasture"
     )
     return table
 
@@ -198,7 +200,8 @@ def main(
             ordered = quick_first(modules[target.name], store.plain_seconds())
             found = list(compare_all(bench, ordered, changes, console))
             not_run = len(ordered) - len(found)
-            rows.append((target.name, mode, not_run, total(map(counts_of, found))))
+            hours = sum(verdict.processor_s for verdict in found) / 3600
+            rows.append((target.name, mode, not_run, hours, total(map(counts_of, found))))
             verdicts += found
     console.print(summary(rows))
     if moments := moments_in(verdicts):

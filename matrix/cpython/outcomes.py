@@ -49,6 +49,7 @@ class ModuleRun:
         events: what was written of the process itself, to the last detail given: "skipped",
             "sealed", "not sealed", "finished".
         too_long: it was ended at its time limit.
+        processor_s: of its processes, but for those that nobody waited for.
     """
 
     module: str
@@ -58,6 +59,7 @@ class ModuleRun:
     seconds: float
     events: Mapping[str, str] = field(default_factory=dict)
     too_long: bool = False
+    processor_s: float = 0.0
 
     @property
     def crashed(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -124,15 +125,24 @@ def run_program(
     results.unlink(missing_ok=True)
     command = [str(target.python), str(HERE / "module_program.py"), str(results), module]
     command += [str(limit_s), "--site", str(target.site), *words]
-    start = time.monotonic()
+    start, processor_s = time.monotonic(), processor_time_of_children()
     with tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True) as scratch:
         exit_code = run_bounded(command, Path(scratch), results.with_suffix(".log"), limit_s)
     seconds = time.monotonic() - start
+    processor_s = processor_time_of_children() - processor_s
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
     outcomes, events = read_outcomes(lines)
     finished = "finished" in events
     too_long = seconds >= limit_s and not finished
-    return ModuleRun(module, outcomes, finished, exit_code, seconds, events, too_long)
+    return ModuleRun(
+        module, outcomes, finished, exit_code, seconds, events, too_long, processor_s
+    )
+
+
+def processor_time_of_children() -> float:
+    """Seconds, user and system, of all that this process, and they, have waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def run_bounded(command: list[str], scratch: Path, log: Path, limit_s: int) -> int:

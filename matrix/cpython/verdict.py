@@ -58,6 +58,12 @@ class Verdict:
     unsteady: Sequence[Difference]
 
     @property
+    def processor_s(self) -> float:
+        """Of the runs under pasture, whichever build of it made them."""
+        pairs = [pair for pair in (self.first, self.second) if pair is not None]
+        return sum(p.under_test.processor_s for p in pairs if p.under_test is not p.plain)
+
+    @property
     def crashes(self) -> list[Difference]:
         if self.first.under_test.too_long:
             return []

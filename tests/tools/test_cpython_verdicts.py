@@ -1,5 +1,7 @@
 """The judgement over runs of CPython's own tests: what counts, and what is explained."""
 
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -8,6 +10,7 @@ from expected import MODES, Change, Expected, load_changes, matches
 from outcomes import PROCESS, Difference, ModuleRun, Outcome, read_outcomes
 from selection import choose, quick_first
 from store import Order, Store
+from targets import Target, run_program
 from verdict import Pair, counts_of, doubtful, judge
 
 NOTHING_EXPECTED = Expected([], "3.14", "sealed")
@@ -132,6 +135,19 @@ def test_a_test_whose_process_ended_within_it_has_crashed() -> None:
 def test_a_test_that_ended_with_nothing_but_skipped_subtests_has_passed() -> None:
     outcomes, _ = read_outcomes([line("a", "started"), line("a", "ended"), line("", "finished")])
     assert outcomes["a"].outcome == "passed"
+
+
+def test_the_processor_time_is_that_of_the_runs_under_pasture() -> None:
+    plain, under_test = replace(PLAIN, processor_s=1.0), replace(FAILED, processor_s=10.0)
+    pair = Pair(plain, under_test)
+    assert judge(pair, pair, NOTHING_EXPECTED).processor_s == 20.0
+    assert judge(Pair(plain, plain), None, NOTHING_EXPECTED).processor_s == 0.0
+
+
+def test_a_run_has_the_processor_time_of_what_it_started(tmp_path: Path) -> None:
+    target = Target("3.14", Path(sys.executable), tmp_path / "site", 60, False, False)
+    done = run_program(target, "no_such_test", "plain", [], 60)
+    assert done.processor_s > 0.0
 
 
 def order(kind: str, words: tuple[str, ...] = (), limit_s: int = 60) -> Order:
