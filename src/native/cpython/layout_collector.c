@@ -123,9 +123,11 @@ layout_permanent(const layout_samples *samples, size_t at)
     Py_DECREF(count);
     PyGC_Head *head = (PyGC_Head *)((char *)cpy_gc_state() + at);
     PyGC_Head *next = cpy_gc_next(head), *previous = cpy_gc_prev(head);
+    size_t pointer = at - offsetof(struct _gc_runtime_state, permanent_generation)
+                     + offsetof(struct _gc_runtime_state, generation0);
     return readable(next, sizeof *next) && readable(previous, sizeof *previous)
            && cpy_gc_prev(next) == head && cpy_gc_next(previous) == head
-           && (next == head) == is_empty && head != find_young();
+           && (next == head) == is_empty && layout_points_to(cpy_gc_state(), pointer, find_young());
 }
 
 int

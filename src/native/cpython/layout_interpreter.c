@@ -44,10 +44,11 @@ int
 layout_keys_version(const layout_samples *samples, size_t at)
 {
 #if PY_VERSION_HEX >= 0x030D0000
-    uint32_t version,
+    uint32_t version, none,
         next = next_version(offsetof(PyInterpreterState, dict_state.next_keys_version));
     memcpy(&version, (char *)((PyDictObject *)samples->globals)->ma_keys + at, sizeof version);
-    return version != 0 && version < next && next - version < UINT16_MAX;
+    memcpy(&none, (char *)((PyDictObject *)samples->dict)->ma_keys + at, sizeof none);
+    return version == next - 1 && none == 0;
 #else
     (void)samples, (void)at;
     return 1;
@@ -75,15 +76,16 @@ layout_next_keys_version(const layout_samples *samples, size_t at)
 /* --- pymalloc ---------------------------------------------------------------------------- */
 
 #define SAMPLE_BYTES 48
+#define LARGER_BYTES 496
 
 /* A block of pymalloc's, or NULL where another allocator serves objects: then its state is not
    used, and must not be read. */
 static void *
-take_block(void)
+take_block(size_t bytes)
 {
     const char *allocator = cpy_allocator_name();
     bool is_plain = allocator != NULL && strcmp(allocator, "pymalloc") == 0;
-    return is_plain ? PyObject_Malloc(SAMPLE_BYTES) : NULL;
+    return is_plain ? PyObject_Malloc(bytes) : NULL;
 }
 
 #if CPY_HAS_ARENAS
@@ -104,7 +106,7 @@ int
 layout_obmalloc(const layout_samples *Py_UNUSED(samples), size_t at)
 {
 #if CPY_HAS_ARENAS
-    void *block = take_block();
+    void *block = take_block(SAMPLE_BYTES);
     if (block == NULL) {
         return 1;
     }
@@ -141,7 +143,7 @@ int
 layout_arenas(const layout_samples *Py_UNUSED(samples), size_t at)
 {
 #if CPY_HAS_ARENAS
-    void *block = take_block();
+    void *block = take_block(SAMPLE_BYTES);
     if (block == NULL) {
         return 1;
     }
@@ -159,36 +161,48 @@ layout_arenas(const layout_samples *Py_UNUSED(samples), size_t at)
 #endif
 }
 
-/* Whether a number in the header of a block's pool is in a range. */
-static int
-is_between(size_t at, uint32_t least, uint32_t most)
+/* A number in the header of a pool; UINT32_MAX where there is none. A pool may be the first of its
+   mapping: nothing need lie before it. */
+static uint32_t
+number_in(const cpy_pool *pool, size_t at)
 {
-    void *block = take_block();
-    if (block == NULL) {
-        return 1;
-    }
-    /* A pool may be the first of its mapping: nothing need lie before it. */
-    const char *number = (const char *)cpy_pool_of(block) + at;
-    uint32_t value = 0;
-    bool is_there = readable(number, sizeof(uint64_t));
-    if (is_there) {
+    const char *number = (const char *)pool + at;
+    uint32_t value = UINT32_MAX;
+    if (readable(number, sizeof(uint64_t))) {
         memcpy(&value, number, sizeof value);
     }
+    return value;
+}
+
+static bool
+is_class_of(size_t bytes, size_t at)
+{
+    void *block = take_block(bytes);
+    if (block == NULL) {
+        return true;
+    }
+    uint32_t index = number_in(cpy_pool_of(block), at);
     PyObject_Free(block);
-    return is_there && value >= least && value <= most;
+    return index == bytes / CPY_SMALL_BLOCK_STEP_BYTES - 1;
 }
 
 int
 layout_pool_class(const layout_samples *Py_UNUSED(samples), size_t at)
 {
-    const uint32_t index = SAMPLE_BYTES / CPY_SMALL_BLOCK_STEP_BYTES - 1;
-    return is_between(at, index, index);
+    return is_class_of(SAMPLE_BYTES, at) && is_class_of(LARGER_BYTES, at);
 }
 
+/* The pool of the first block stays in use when that goes: the second lies there, or it was full. */
 int
 layout_pool_count(const layout_samples *Py_UNUSED(samples), size_t at)
 {
-    return is_between(at, 1, CPY_POOL_BYTES / SAMPLE_BYTES);
+    void *first = take_block(SAMPLE_BYTES), *second = take_block(SAMPLE_BYTES);
+    const cpy_pool *pool = first != NULL && second != NULL ? cpy_pool_of(first) : NULL;
+    uint32_t before = pool != NULL ? number_in(pool, at) : 1;
+    PyObject_Free(first);
+    uint32_t after = pool != NULL ? number_in(pool, at) : 0;
+    PyObject_Free(second);
+    return after == before - 1;
 }
 
 /* --- atexit ------------------------------------------------------------------------------ */

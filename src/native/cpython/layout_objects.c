@@ -64,21 +64,27 @@ layout_flags(const layout_samples *samples, size_t at)
 
 /* --- Strings ----------------------------------------------------------------------------- */
 
+/* An interned string, a new one, and one that is not of ASCII. */
 int
 layout_str_state(const layout_samples *samples, size_t at)
 {
-    PyASCIIObject interned, fresh;
+    PyASCIIObject interned, fresh, wide;
     PyObject *copy = PyUnicode_FromString("pasture's own");
-    if (copy == NULL) {
+    PyObject *other = copy ? PyUnicode_FromString("pasture\u2019s own") : NULL;
+    if (other == NULL) {
+        Py_XDECREF(copy);
         return -1;
     }
     memcpy(&interned.state, (char *)samples->key + at, sizeof interned.state);
     memcpy(&fresh.state, (char *)copy + at, sizeof fresh.state);
+    memcpy(&wide.state, (char *)other + at, sizeof wide.state);
     Py_DECREF(copy);
+    Py_DECREF(other);
     return interned.state.interned != SSTATE_NOT_INTERNED
            && fresh.state.interned == SSTATE_NOT_INTERNED && fresh.state.compact
            && fresh.state.ascii && fresh.state.kind == PyUnicode_1BYTE_KIND
-           && CPY_PUBLISHED(unicode_object.state, at);
+           && wide.state.interned == SSTATE_NOT_INTERNED && wide.state.compact && !wide.state.ascii
+           && wide.state.kind == PyUnicode_2BYTE_KIND && CPY_PUBLISHED(unicode_object.state, at);
 }
 
 int
@@ -113,30 +119,49 @@ layout_dict_keys(const layout_samples *samples, size_t at)
            && CPY_PUBLISHED(dict_object.ma_keys, at);
 }
 
-int
-layout_keys_refcount(const layout_samples *samples, size_t at)
+/* Of dk_log2_size, dk_log2_index_bytes, dk_kind: a table of 8, its indices of one byte each. */
+static bool
+has_sizes(PyObject *dict, size_t at, uint8_t kind)
 {
-    return layout_word(keys_of(samples->dict), at) == 1;
+    const uint8_t expected[] = {3, 3, kind};
+    return memcmp((const char *)keys_of(dict) + at, expected, sizeof expected) == 0;
 }
 
-/* Of dk_log2_size, dk_log2_index_bytes, dk_kind: a table of 8, its indices of one byte each. */
 int
 layout_keys_sizes(const layout_samples *samples, size_t at)
 {
-    const uint8_t expected[] = {3, 3, DICT_KEYS_UNICODE};
-    return memcmp((const char *)keys_of(samples->dict) + at, expected, sizeof expected) == 0;
+    PyObject *general = Py_BuildValue("{OO}", Py_None, Py_None);
+    bool right = general != NULL && has_sizes(general, at, DICT_KEYS_GENERAL)
+                 && has_sizes(samples->dict, at, DICT_KEYS_UNICODE);
+    Py_XDECREF(general);
+    return general == NULL ? -1 : right;
+}
+
+/* Whether a second key changes what is `at` in the keys of a dictionary with one. */
+static int
+is_changed_by_a_key(const layout_samples *samples, size_t at, uintptr_t from, uintptr_t to)
+{
+    PyObject *dict = Py_BuildValue("{sO}", "one", samples->mark);
+    if (dict == NULL) {
+        return -1;
+    }
+    uintptr_t before = layout_word(keys_of(dict), at);
+    int done = PyDict_SetItemString(dict, "another", samples->mark);
+    uintptr_t after = layout_word(keys_of(dict), at);
+    Py_DECREF(dict);
+    return done < 0 ? -1 : before == from && after == to;
 }
 
 int
 layout_keys_usable(const layout_samples *samples, size_t at)
 {
-    return layout_word(keys_of(samples->dict), at) == 4; /* of 5 */
+    return is_changed_by_a_key(samples, at, 4, 3); /* of 5 */
 }
 
 int
 layout_keys_used(const layout_samples *samples, size_t at)
 {
-    return layout_word(keys_of(samples->dict), at) == 1;
+    return is_changed_by_a_key(samples, at, 1, 2);
 }
 
 int
@@ -182,6 +207,17 @@ layout_cached_keys(const layout_samples *samples, size_t at)
 {
     Py_ssize_t index = index_of_name(samples, at);
     return PyErr_Occurred() ? -1 : index >= 0;
+}
+
+/* A dictionary of an instance, which the first who asks for it makes, refers to them. */
+int
+layout_keys_refcount(const layout_samples *samples, size_t at)
+{
+    const void *keys = ((PyHeapTypeObject *)Py_TYPE(samples->instance))->ht_cached_keys;
+    uintptr_t before = layout_word(keys, at);
+    PyObject *dict = PyObject_GenericGetDict(samples->instance, NULL);
+    Py_XDECREF(dict); /* the instance holds it */
+    return dict == NULL ? -1 : layout_word(keys, at) == before + 1;
 }
 
 #if PY_VERSION_HEX >= 0x030D0000

@@ -63,10 +63,19 @@ layout_frame_previous(const layout_samples *samples, size_t at)
            && CPY_PUBLISHED(interpreter_frame.previous, at);
 }
 
+/* What the generator's own frame refers to. */
+static bool
+generator_refers_to(const layout_samples *samples, size_t at, const void *expected)
+{
+    const char *own = (const char *)samples->generator + offsetof(PyGenObject, gi_iframe);
+    return (layout_word(own, at) & ~TAGS) == (uintptr_t)expected;
+}
+
+/* Elsewhere in the frame of the call there may be what was on the stack. */
 int
 layout_frame_funcobj(const layout_samples *samples, size_t at)
 {
-    return frame_refers_to(at, samples->call);
+    return frame_refers_to(at, samples->call) && generator_refers_to(samples, at, samples->later);
 }
 
 int
@@ -120,6 +129,7 @@ int
 layout_frame_localsplus(const layout_samples *samples, size_t at)
 {
     return frame_refers_to(at, samples->look) && frame_refers_to(at + 8, samples->mark)
+           && generator_refers_to(samples, at, samples->mark)
            && CPY_PUBLISHED(interpreter_frame.localsplus, at);
 }
 

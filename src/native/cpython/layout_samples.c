@@ -16,10 +16,10 @@ static const char source[] = "def make():\n"
                              "        again = done\n"
                              "def read():\n"
                              "    return mark\n"
-                             "def later():\n"
+                             "def later(mark):\n"
                              "    yield\n"
                              "call = make()\n"
-                             "generator = later()\n"
+                             "generator = later(mark)\n"
                              "dict = {key: mark}\n"
                              "key, call(look, mark)\n";
 

@@ -61,7 +61,8 @@ const layout_row layout_rows[] = {
     {"_gc_runtime_state.generations", "the list that a new object joined",
      "generation0; each list is closed", ALL, 0, &cpy_found.generations, layout_generations},
     ROW(struct gc_generation, threshold, HEADERS, "gc.get_threshold()", ALL, layout_thresholds),
-    GC(permanent_generation, HEADERS, "a closed list, empty as gc.get_freeze_count() says", ALL,
+    GC(permanent_generation, HEADERS,
+       "a closed list behind generation0, empty as gc.get_freeze_count() says", ALL,
        layout_permanent),
     GC(callbacks, HEADERS, "gc.callbacks", COLLECTOR, layout_callbacks),
     GC(collecting, PUBLISHED, "0, and gc.garbage is behind it", COLLECTOR, layout_collecting),
@@ -77,21 +78,24 @@ const layout_row layout_rows[] = {
     ROW(PyObject, ob_flags, HEADERS, "set in None, True, Ellipsis, not in a new list", IMMORTALITY,
         layout_flags),
 #endif
-    ROW(PyASCIIObject, state, HEADERS, "of an interned and of a new string; debug offsets",
+    ROW(PyASCIIObject, state, HEADERS, "of strings: interned, new, not of ASCII; debug offsets",
         IMMORTALITY, layout_str_state),
     ROW(PyASCIIObject, hash, HEADERS, "hash()", IMMORTALITY, layout_str_hash),
     ROW(PyDictObject, ma_keys, HEADERS, "its one key and value; debug offsets", ALL,
         layout_dict_keys),
-    ROW(PyDictKeysObject, dk_refcnt, HEADERS, "1 of a new dictionary", ALL, layout_keys_refcount),
     {"PyDictKeysObject.dk_log2_size, dk_log2_index_bytes, dk_kind", HEADERS,
-     "those of a dictionary with one key", ALL, offsetof(PyDictKeysObject, dk_log2_size), NULL,
-     layout_keys_sizes},
-    ROW(PyDictKeysObject, dk_usable, HEADERS, "4 of 5", ALL, layout_keys_usable),
-    ROW(PyDictKeysObject, dk_nentries, HEADERS, "1", ALL, layout_keys_used),
+     "those of dictionaries with one key, a string and another", ALL,
+     offsetof(PyDictKeysObject, dk_log2_size), NULL, layout_keys_sizes},
+    ROW(PyDictKeysObject, dk_usable, HEADERS, "4 of 5; one less with another key", ALL,
+        layout_keys_usable),
+    ROW(PyDictKeysObject, dk_nentries, HEADERS, "1; one more with another key", ALL,
+        layout_keys_used),
     ROW(PyDictKeysObject, dk_indices, HEADERS, "the key and value behind them", ALL,
         layout_keys_indices),
     ROW(PyHeapTypeObject, ht_cached_keys, HEADERS, "the names of an instance's attributes", ALL,
         layout_cached_keys),
+    ROW(PyDictKeysObject, dk_refcnt, HEADERS, "one more once an instance has a dictionary", ALL,
+        layout_keys_refcount),
 #if PY_VERSION_HEX >= 0x030D0000
     {"PyDictValues.capacity, size, embedded, valid", HEADERS, "those of a new instance", ALL, 0,
      NULL, layout_values_sizes},
@@ -99,8 +103,8 @@ const layout_row layout_rows[] = {
     INTERP(dict_state.next_keys_version, HEADERS,
            "an instruction that reads a global name takes the next version", KEY_VERSIONS,
            layout_next_keys_version),
-    ROW(PyDictKeysObject, dk_version, HEADERS, "the version that this gave", KEY_VERSIONS,
-        layout_keys_version),
+    ROW(PyDictKeysObject, dk_version, HEADERS, "the version that this gave; 0 of a new dictionary",
+        KEY_VERSIONS, layout_keys_version),
 #endif
 
     /* Code. */
@@ -161,9 +165,9 @@ const layout_row layout_rows[] = {
 #endif
     FRAME(previous, "the frame of the caller; debug offsets", layout_frame_previous),
 #if PY_VERSION_HEX >= 0x030C0000
-    FRAME(f_funcobj, "the function", layout_frame_funcobj),
+    FRAME(f_funcobj, "the function, of a call and of a generator", layout_frame_funcobj),
 #else
-    FRAME(f_func, "the function", layout_frame_funcobj),
+    FRAME(f_func, "the function, of a call and of a generator", layout_frame_funcobj),
 #endif
     FRAME(f_locals, "the caller's globals", layout_frame_locals),
     FRAME(frame_obj, "PyThreadState_GetFrame()", layout_frame_object),
@@ -173,7 +177,8 @@ const layout_row layout_rows[] = {
     FRAME(stacktop, "inside of the frame's stack", layout_frame_stack),
 #endif
     FRAME(owner, "of a call and of a generator; debug offsets", layout_frame_owner),
-    FRAME(localsplus, "the call's arguments; debug offsets", layout_frame_localsplus),
+    FRAME(localsplus, "arguments of a call and of a generator; debug offsets",
+          layout_frame_localsplus),
     ROW(PyThreadState, dict, HEADERS, "PyThreadState_GetDict()", ROOTS, layout_thread_dict),
     ROW(PyThreadState, context, HEADERS, "PyContext_Enter()", ROOTS, layout_thread_context),
 
@@ -183,8 +188,8 @@ const layout_row layout_rows[] = {
     ROW(struct arena_object, freepools, HEADERS, "unused pools of each arena", ARENAS,
         layout_arenas),
 #endif
-    ROW(cpy_pool, szidx, HEADERS, "the size of a new block", POOLS | ARENAS, layout_pool_class),
-    ROW(cpy_pool, ref, HEADERS, "between one block and a full pool", POOLS | ARENAS,
+    ROW(cpy_pool, szidx, HEADERS, "the sizes of two new blocks", POOLS | ARENAS, layout_pool_class),
+    ROW(cpy_pool, ref, HEADERS, "one less when a block is freed", POOLS | ARENAS,
         layout_pool_count),
 
     /* The end. */
