@@ -49,7 +49,7 @@ class ModuleRun:
         events: what was written of the process itself, to the last detail given: "skipped",
             "sealed", "not sealed", "finished".
         too_long: it was ended at its time limit.
-        processor_s: of its processes, but for those that nobody waited for.
+        processor_s: of its processes, as far as they were waited for.
     """
 
     module: str

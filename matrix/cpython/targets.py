@@ -134,9 +134,7 @@ def run_program(
     outcomes, events = read_outcomes(lines)
     finished = "finished" in events
     too_long = seconds >= limit_s and not finished
-    return ModuleRun(
-        module, outcomes, finished, exit_code, seconds, events, too_long, processor_s
-    )
+    return ModuleRun(module, outcomes, finished, exit_code, seconds, events, too_long, processor_s)
 
 
 def processor_time_of_children() -> float:

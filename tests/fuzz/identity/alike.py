@@ -61,6 +61,8 @@ def differences(
     varying = []
     for name in sorted(same & third.keys()):
         if first[name] == second[name] or name in plain[0].texts:
+            if name.endswith((": deleted", ": held")) and "'NoneType' object" in first[name]:
+                continue  # docs/seal.md: a parent's last objects find names that plain ones miss
             if name.startswith("file ") and third[name].startswith(first[name]):
                 continue  # a seal and a child's end write what plain ones may lose: docs/seal.md
             if not agrees(first[name], second[name], third[name]):

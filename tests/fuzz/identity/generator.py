@@ -211,7 +211,7 @@ class Maker:
                 f"p.start(); p.join(); note('exit', lambda: (p.exitcode, p.name))",
                 f"import multiprocessing\nwith {context}.Pool(1) as pool:\n"
                 f"    note('pool', lambda: pool.starmap(in_role, [({words.rsplit(', ', 1)[0]}, "
-                "print)]))",
+                "print)]))\n    pool.close(); pool.join()",
                 f"import multiprocessing, concurrent.futures\n"
                 f"with concurrent.futures.ProcessPoolExecutor(1, {context}) as pool:\n"
                 f"    note('future', lambda: pool.submit(in_role, {words}).result())",

@@ -130,6 +130,31 @@ STATES = (
     "import concurrent.futures as f; POOL = f.ThreadPoolExecutor(1); POOL.submit(int).result()",
     "import readline",
     "import curses",
+    "import gzip; PACKED = gzip.open('packed.gz', 'at'); PACKED.write('packed')",
+    "import csv; ROWS = csv.writer(open('rows.txt', 'a')); ROWS.writerow([ROLE, 1])",
+    "import shelve; SHELF = shelve.open('shelf'); SHELF[ROLE] = [1]",
+    "import contextlib; STACK = contextlib.ExitStack(); STACK.callback(note, 'stack', os.getpid)",
+    "import tempfile, atexit, shutil; WORK = tempfile.mkdtemp(); "
+    "atexit.register(shutil.rmtree, WORK, ignore_errors=True)",
+    "import tempfile; KEPT = tempfile.mkdtemp(); open(KEPT + '/a', 'w').write(ROLE)",
+    "import tempfile; DIRECTORY = tempfile.TemporaryDirectory(); "
+    "open(DIRECTORY.name + '/a', 'w').write(ROLE)",
+    "import multiprocessing.util; multiprocessing.util.get_temp_dir()",
+    "import multiprocessing; MANAGER = multiprocessing.get_context('fork').Manager(); "
+    "SERVED = MANAGER.list([1])",
+    "from multiprocessing import shared_memory; MEMORY = shared_memory.SharedMemory("
+    "create=True, size=8); MEMORY.unlink()",
+    "import queue, logging.handlers as h, logging; LISTENER = h.QueueListener(queue.Queue(), "
+    "logging.FileHandler('queue.txt')); LISTENER.start(); logging.getLogger().addHandler("
+    "h.QueueHandler(LISTENER.queue)); logging.error('queued')",
+    "import weakref; CACHE = weakref.WeakValueDictionary(); HELD = CACHE['a'] = Plain()",
+    "import functools; CACHED = functools.lru_cache(End)(); CACHED.me = CACHED",
+    "import contextlib, io; REDIRECT = contextlib.redirect_stdout(io.StringIO()); "
+    "REDIRECT.__enter__(); print('redirected')",
+    "open('own_module.py', 'w').write('import os\\nPID = os.getpid()\\n'); "
+    "sys.path.insert(0, ''); import own_module",
+    "class Counted(Plain):\n    made = []\n    def __init__(self): self.made.append(self)\n"
+    "    def __del__(self): note('counted', os.getpid)\nCounted()",
 )
 """What changes a process, or is held by it across a fork and to its end."""
 
@@ -157,6 +182,15 @@ NEEDS = {
     "COLOR": "COLOR.red is COLOR['red']",
     "LATE": "type(LATE).__name__",
     "SUBJECT": "type(SUBJECT).__name__",
+    "PACKED": "PACKED.write('more')",
+    "ROWS": "ROWS.writerow([ROLE, 2])",
+    "SHELF": "sorted(SHELF)",
+    "WORK": "os.path.isdir(WORK)",
+    "KEPT": "os.listdir(KEPT)",
+    "DIRECTORY": "os.listdir(DIRECTORY.name)",
+    "SERVED": "SERVED[:]",
+    "MEMORY": "bytes(MEMORY.buf[:4])",
+    "CACHE": "len(CACHE)",
 }
 """By the name that a state binds, what is asked of it later."""
 
@@ -237,6 +271,14 @@ TAKEN = (
         "__import__('re').compile('a+').pattern",
         "1 .__class__",
     ),
+    *("sys.modules.get('own_module') and sys.modules['own_module'].PID", "input()"),
+    *("list(sys.stdin)", "__import__('fileinput').input('lines.txt').readline()"),
+    *("__import__('runpy').run_path('program.py', run_name='other')['__name__']",),
+    *(
+        "__import__('inspect').getsource(Plain)",
+        "__import__('pydoc').locate('json.dumps').__name__",
+    ),
+    *("len(os.listdir(__import__('tempfile').gettempdir()))",),
 )
 """What a process is asked for."""
 
@@ -246,6 +288,7 @@ CHILD_ENDS = (
     *("os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 15)", "os.abort()", "raise SystemExit([1])"),
     *("os.execv('/bin/sh', ['sh', '-c', 'exit 4'])", "raise KeyboardInterrupt", "None"),
     "os.execv(sys.executable, [sys.executable, '-c', 'print(5)'])",
+    "os.fork() and os._exit(3); os.setsid(); os._exit(0)",
 )
 
 ENDS = (
@@ -280,4 +323,9 @@ ENDS = (
     *("os.execv('/bin/sh', ['sh', '-c', 'exit 6'])", "import _thread; _thread.interrupt_main()"),
     *("import gc; gc.collect(); del END", "import signal; signal.alarm(1); signal.pause()"),
     *("import ctypes; ctypes.CDLL(None).exit(3)", "import ctypes; ctypes.CDLL(None)._exit(3)"),
+    *("import argparse; argparse.ArgumentParser(prog='x').error('y')",),
+    *("import runpy; runpy.run_path('program.py', run_name='other')",),
+    *("import concurrent.futures as f; f.ThreadPoolExecutor(1).submit(print, 'of a pool')",),
+    *("import asyncio; asyncio.run(asyncio.wait_for(asyncio.sleep(9), 0.01))",),
+    *("import asyncio; asyncio.new_event_loop().create_task(asyncio.sleep(9))",),
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from alike import Outcome, differences, documented
 from generator import program
+from ways import outcome
 
 FOLDER = Path(__file__).parent
 pytestmark = [pytest.mark.once, pytest.mark.timeout(600)]
@@ -62,6 +65,22 @@ def test_values_that_vary_are_compared_with_each_other_and_from_run_to_run() -> 
     assert apart == {"main 1: again and main 1: pid": "equal -> differ"}
     same = dict(differences(PLAIN, (run(30, 30, 9), run(31, 31, 9))))
     assert same == {"main 1: drawn": "is another one in each run -> always '9'"}
+
+
+def test_what_is_left_where_temporary_files_go_is_compared(tmp_path: Path) -> None:
+    lines = "import tempfile, sys; tempfile.mkdtemp(); sys.exit(4)"
+    one = replace(program(5, tmp_path), source=lines, way="command", options=(), variables={})
+    one = replace(one, ignored=(), blocked=(), closed=(), opened=())
+    base = {"PATH": os.environ["PATH"], "HOME": f"{tmp_path}"}
+    ended = outcome("plain", one, base, tmp_path / "no.img", tmp_path / "work")
+    assert (ended.status, ended.texts["temporary"]) == (4, "tmp")
+
+
+def test_an_end_among_emptied_modules_is_not_asked_for() -> None:
+    plain = ended(held="TypeError: 'NoneType' object is not callable")
+    assert dict(differences((plain, plain), (ended(held="7"), ended(held="8")))) == {}
+    plain = ended(held="ValueError: x")
+    assert "main 1: held" in dict(differences((plain, plain), (ended(held="7"),) * 2))
 
 
 def test_what_is_documented_covers_children_alone() -> None:

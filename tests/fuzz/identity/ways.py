@@ -27,6 +27,10 @@ HANGS = 1000
 """In place of a status: it does not end."""
 OURS = re.compile(rb"^(?:.* )?pasture(?:-python|\.[a-z.]+)?: .*\n", re.MULTILINE)
 """Lines of pasture's own."""
+NAMED_AT_RANDOM = re.compile(r"[a-z0-9_]{8}$")
+"""The end of a name that tempfile has made."""
+UNORDERED = ("fork_both('", "target=fork_and_wait")
+"""Two at a time have no order, nor has a child and the warning that a thread has forked it."""
 
 MODES = ("plain", "run", "seal", "image", "image-seal")
 
@@ -45,7 +49,7 @@ def command(mode: str, one: Program, folder: Path) -> list[str]:
 
 
 def environ_of(mode: str, one: Program, base: Mapping[str, str], image: Path) -> dict[str, str]:
-    found = {**base, **one.variables}
+    found = {**base, "TMPDIR": base["HOME"] + "/tmp", **one.variables}
     if mode.startswith("image"):
         found["PASTURE_IMAGE"] = str(image)
     if mode.endswith("seal"):
@@ -78,9 +82,11 @@ def set_up(one: Program, folder: Path) -> Callable[[], None]:
 
 
 def outcome(mode: str, one: Program, base: Mapping[str, str], image: Path, folder: Path) -> Outcome:
-    """How a program ends in a mode; its folder is emptied first."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    """How a program ends in a mode; its folders are emptied first."""
+    temporary = Path(base["HOME"], "tmp")
+    for each in (folder, temporary):
+        shutil.rmtree(each, ignore_errors=True)
+        each.mkdir(parents=True)
     (folder / "program.py").write_text(one.source, "utf-8")
     (folder / "lines.txt").write_text("one\ntwo\nthree\n")
     printed = folder.parent / "printed"
@@ -119,8 +125,10 @@ def outcome(mode: str, one: Program, base: Mapping[str, str], image: Path, folde
         stdout.seek(0)
         stderr.seek(0)
         texts = {"stdout": bare(stdout.read()), "stderr": bare(stderr.read())}
-        if "fork_both('" in one.source:  # two at a time have no order
+        if any(each in one.source for each in UNORDERED):
             texts = {name: "\n".join(sorted(text.splitlines())) for name, text in texts.items()}
+    left = [NAMED_AT_RANDOM.sub("", path.name) for path in temporary.iterdir()]
+    texts["temporary"] = " ".join(sorted(left))
     return Outcome(status, {**texts, **left_in(folder)}, notes_of(folder / "notes"))
 
 
