@@ -1,8 +1,11 @@
 """A program that a test has started: its log, its children, and its end for certain."""
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
@@ -28,6 +31,8 @@ PASTURE_RUN = [sys.executable, "-m", "pasture", "run"]
 class Running(Group):
     """A program that writes to a log file, in whose folder it runs.
 
+    It has a folder of its own for temporary files: it may be killed, and remove none.
+
     Attributes:
         timeout_s: how long each wait for something of it may take.
         process: the program itself.
@@ -36,6 +41,10 @@ class Running(Group):
     timeout_s = TIMEOUT_S
 
     def __init__(self, command: Sequence[str], log_path: Path, env: Mapping[str, str]) -> None:
+        temporary = Path(tempfile.mkdtemp(prefix="pasture-tests-"))
+        self._remove = weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
+        temporary.chmod(0o1777)
+        env = {"TMPDIR": str(temporary), **env}
         command, env = _after_pasture_run(command, env, log_path.parent)
         super().__init__(command, log=log_path, env=env, cwd=log_path.parent)
         self.process = self
@@ -72,6 +81,7 @@ class Running(Group):
     def destroy(self) -> None:
         """Kill whatever is still there: it and all that came of it."""
         self.end(polite_s=0)
+        self._remove()
 
 
 def waits_in_select(pid: int) -> bool:
