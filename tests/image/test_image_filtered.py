@@ -69,6 +69,7 @@ LOOKS = """\
 import ctypes, ctypes.util, importlib.metadata, os, subprocess, threading
 HERE = os.path.dirname(__file__)
 FOUND = [os.path.exists(f"{HERE}/missing"), os.listdir(HERE), os.stat(__file__).st_size]
+os.isatty(1)
 thread = threading.Thread(target=os.path.exists, args=(f"{HERE}/by-a-thread",))
 thread.start(), thread.join()
 subprocess.check_call(["cat", f"{HERE}/data"], stdout=subprocess.DEVNULL, env={})

@@ -95,6 +95,13 @@ def test_what_the_kernel_keeps_from_the_recorder_is_no_record() -> None:
     assert not of(record(("confine", ""), *load, ("stat", OWN), ("blind", ""))).is_confined
 
 
+def test_terminals_that_modules_asked_for_are_noted() -> None:
+    load = ("stat", OWN), ("stat", COUNTED)
+    asked = ("terminal", "", 0), *load, ("terminal", "", 2), ("open", "/dev/tty"), ("stat", OWN)
+    seen = of(record(*asked, ("terminal", "", 1)))
+    assert (seen.terminals, seen.changed, seen.missing) == ({2, 3}, set(), {})
+
+
 def test_a_relative_path_is_looked_for_in_the_programs_folder() -> None:
     seen = of(record(("stat", "/./settings.toml"), ("open", "/./etc")))
     assert seen.missing == {".": {"settings.toml"}}

@@ -111,6 +111,24 @@ is_no_script(const command_line *line)
     return NULL;
 }
 
+/* Which of those is a terminal that modules have asked for and found none; or NULL. */
+static const char *
+terminal_found(const manifest *m)
+{
+    static const char *const names[] = {"standard input", "standard output", "standard error",
+                                        "/dev/tty"};
+    for (int i = 0; i <= STDERR_FILENO; i++) {
+        if (m->terminals >> i & 1 && isatty(i)) {
+            return names[i];
+        }
+    }
+    int own = m->terminals >> 3 & 1 ? open(names[3], O_RDONLY | O_NOCTTY | O_CLOEXEC) : -1;
+    if (own >= 0) {
+        (void)close(own);
+    }
+    return own >= 0 ? names[3] : NULL;
+}
+
 /* Whether the image that was looked at last is not for this machine, or not of these files. */
 static bool is_stale;
 
@@ -128,6 +146,9 @@ differs(const manifest *m, int file, const char *python, const command_line *lin
     }
     if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
         return because("a variable that matters at the start", why);
+    }
+    if ((why = terminal_found(m)) != NULL) {
+        return because("modules asked while loading whether it is a terminal, and it is", why);
     }
     is_stale = (why = image_file_differs(m, file)) != NULL;
     if (is_stale) {

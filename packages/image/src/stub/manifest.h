@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x4154464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x4254464D475A5350)
 #define MANIFEST_KERNELS 6
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
@@ -96,6 +96,7 @@ typedef struct {
     uint64_t files, files_at;
     uint64_t auxv_bytes, auxv_at;
     uint64_t rules_at, python_at, options_at;
+    uint64_t terminals; /* bit N: what must be none: a standard stream; 3: /dev/tty */
     uint64_t folders, folders_at;
     uint64_t names, names_at;
     /* What it was made of. */

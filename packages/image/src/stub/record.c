@@ -4,9 +4,11 @@
  * is not there. No privilege is needed. Where there is a listener already, as in containers that have
  * one, or filters are refused, the program is traced instead (ptrace(2)): slower, the same record.
  *
+ * What a file that is open already is asked is not seen, but for what only a terminal answers, of the
+ * standard streams (ioctl_tty(2)).
+ *
  * The path is read from memory that another thread could change before the kernel reads it: good
- * enough to record by, and nothing is allowed or refused by it. Not seen: io_uring, and what a file
- * that is open already is asked. */
+ * enough to record by, and nothing is allowed or refused by it. Not seen: io_uring. */
 #define _GNU_SOURCE
 #include "record.h"
 
@@ -93,6 +95,7 @@ static const call calls[] = {
     {SYS_statfs, NONE, 0, NONE, "statfs"},
     {SYS_prctl, NONE, NONE, 0, "confine"},
     {SYS_seccomp, NONE, NONE, NONE, "confine"},
+    {SYS_ioctl, NONE, NONE, 0, "terminal"}, /* the flags are which stream */
     {SYS_chdir, NONE, 0, NONE, "chdir"},
     {SYS_truncate, NONE, 0, NONE, "write"},
     {SYS_mkdirat, 0, 1, NONE, "write"},
@@ -123,6 +126,8 @@ static const call calls[] = {
 #endif
 };
 #define CALLS (sizeof calls / sizeof *calls)
+#define KIND_OF_REQUEST 0xff00u
+#define OF_TERMINALS 0x5400u
 
 /* ---- the filter ---- */
 
@@ -138,6 +143,8 @@ add(struct sock_filter *code, size_t n, struct sock_filter step)
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
 #define EQUAL(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, no)
 #define SET(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, value, 0, no)
+#define ABOVE(value, yes) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, value, yes, 0)
+#define MASK(value) (struct sock_filter) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, value)
 #define RETURN(value) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, value)
 
 /* The steps for a call behind the one that compares its number. What a descriptor is asked (fstat by
@@ -158,8 +165,16 @@ add_call(struct sock_filter *code, size_t n, const call *c)
         n = add(code, n, SET(AT_EMPTY_PATH, 1));
         n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
     }
+    if (c->number == SYS_ioctl) {
+        n = add(code, n, LOAD(args[0]));
+        n = add(code, n, ABOVE(STDERR_FILENO, 4));
+        n = add(code, n, LOAD(args[1]));
+        n = add(code, n, MASK(KIND_OF_REQUEST));
+        n = add(code, n, EQUAL(OF_TERMINALS, 1));
+    }
     n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-    return c->number == SYS_prctl ? add(code, n, RETURN(SECCOMP_RET_ALLOW)) : n;
+    bool may_pass = c->number == SYS_prctl || c->number == SYS_ioctl;
+    return may_pass ? add(code, n, RETURN(SECCOMP_RET_ALLOW)) : n;
 }
 
 /* The listener, or -1. */
@@ -192,6 +207,8 @@ install_filter(void)
 }
 
 /* ---- the path of a call ---- */
+
+static pid_t recorded;
 
 /* Up to the end of a page at once: the next one may not be there. False if the kernel refuses it. */
 static bool
@@ -255,6 +272,16 @@ read_path(pid_t thread, const call *c, const uint64_t *args, char *path)
     return true;
 }
 
+/* Not one that a child has put in its place. */
+static bool
+is_own_stream(pid_t thread, int number)
+{
+    char own[PATH_MAX], other[PATH_MAX];
+    read_folder(recorded, number, own);
+    read_folder(thread, number, other);
+    return strcmp(own, other) == 0;
+}
+
 /* ---- the log ---- */
 
 static bool
@@ -272,6 +299,9 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
     char path[2 * PATH_MAX];
     struct stat s = {0};
     uint64_t flags = c->flags == NONE ? 0 : args[c->flags], sum = 0;
+    if (c->number == SYS_ioctl && !is_own_stream(thread, (int)flags)) {
+        return;
+    }
     const char *what = read_path(thread, c, args, path) ? c->name : "blind";
     int missing = fstatat(AT_FDCWD, path, &s, follows_links(c, flags) ? 0 : AT_SYMLINK_NOFOLLOW);
     int error = missing < 0 ? errno : 0;
@@ -326,6 +356,9 @@ is_noted(const call *c, const uint64_t *args)
 {
     if (c->number == SYS_prctl) {
         return args[0] == PR_SET_NO_NEW_PRIVS || args[0] == PR_SET_SECCOMP;
+    }
+    if (c->number == SYS_ioctl) {
+        return (uint32_t)args[0] <= STDERR_FILENO && (args[1] & KIND_OF_REQUEST) == OF_TERMINALS;
     }
     bool is_stat = strcmp(c->name, "stat") == 0 && c->flags != NONE;
     return !is_stat || !(args[c->flags] & AT_EMPTY_PATH);
@@ -414,8 +447,6 @@ take_descriptor(int channel)
     }
     return descriptor;
 }
-
-static pid_t recorded;
 
 /* With nothing else open: the reader of a pipe of the program's would wait for this process, too. */
 __attribute__((noreturn)) static void

@@ -79,7 +79,10 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
         begin = (*beginnings(loaded), *begins)
-        needs = Needs(order.python, order.options, needed, begin, contains, bool(walkers), names)
+        needs = Needs(
+            *(order.python, order.options, needed, begin, contains, bool(walkers), names),
+            terminals=found.terminals,
+        )
         paths = [one.path for one in opened if not is_appended(one.flags)]
         kept = made_of(order, mapped, found, sought, paths, loaded)
         text = write_manifest(
@@ -192,6 +195,7 @@ def _notes(walkers: tuple[str, ...], asked: int, found: lookups.Found) -> tuple[
         *(Note("file", path) for path in sorted(found.rewritten)),
         *(Note("relative", path) for path in sorted(found.relative)),
         *(Note("kernel", path) for path in sorted(found.asked)),
+        *(Note("terminal", lookups.STREAMS[number]) for number in sorted(found.terminals)),
         *observing.notes(),
     )
 

@@ -25,6 +25,9 @@ _ANSWERS = "/proc/sys/"
 """What the kernel says there is the same for all processes, and compared."""
 _MAPS = ("/maps", "/smaps")
 """Of memory, which is the image's."""
+_TERMINAL = "/dev/tty"
+STREAMS = ("standard input", "standard output", "standard error", _TERMINAL)
+"""That may be terminals; the last one is a program's own, whatever its streams are."""
 ENVIRONMENT = "/proc/self/environ"
 _ENVIRON = re.compile(r"/proc/[^/]+/environ")
 
@@ -45,6 +48,7 @@ class Found:
         written: by the load itself.
         rewritten: of these, what it had read.
         is_asked_by_python: whether an environment was opened as Python code does, closed at exec.
+        terminals: indexes of `STREAMS` that were asked for what only terminals answer.
         is_blind: whether the kernel kept paths from the recorder.
         is_confined: whether something has given up rights that no program may give up.
         changed: what was there at one time and not at another, or another time or size by then.
@@ -61,6 +65,7 @@ class Found:
     written: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
     is_asked_by_python: bool = False
+    terminals: set[int] = field(default_factory=set)
     is_blind: bool = False
     is_confined: bool = False
     changed: set[str] = field(default_factory=set)
@@ -88,6 +93,11 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
         path = lookup.path
         all_found.is_blind |= lookup.call == "blind"
         all_found.is_confined |= is_loading and lookup.call == "confine"
+        if lookup.call == "terminal" or path == _TERMINAL:
+            if is_loading:
+                of_stream = lookup.call == "terminal"
+                all_found.terminals.add(lookup.flags if of_stream else STREAMS.index(_TERMINAL))
+            continue
         if not path.startswith("/") or f"{path}/".find(_CACHE) >= 0:
             continue
         if path.startswith(RELATIVE):

@@ -40,6 +40,8 @@ SENTENCES = {
     "follows": "{}: python runs programs with another one; --env NAME=VALUE builds for them",
     "printed": "{} prints while loading, something else each time: the build has printed it, and "
     "programs do not",
+    "terminal": "modules asked while loading whether {} is a terminal: python runs programs where "
+    "it is one",
     "user": "{} read the user while loading: programs see the build's user",
     "host": "{} read the host name while loading: programs see the build machine's name",
     "kernel": "{} was read while modules were loaded: programs see the kernel's answer of then",
