@@ -52,7 +52,7 @@ LLVM = os.environ.get("PASTURE_LLVM", "19")
 UNCOUNTED_FOLDER = "src/native/check/"
 """The verifier: what it asks is an assertion."""
 CLANG = f"clang-{LLVM}"
-COUNTING = "-fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc"
+COUNTING = "-fprofile-instr-generate -fcoverage-mapping -fcoverage-mcdc -fprofile-update=atomic"
 MAIN = "3.14"
 CHECKED = ("tests/native", "tests/hostile", "tests/model", "tests/fuzz")
 SERVED = ("tests/image", "tests/integration", "packages/pytest-pasture/tests/integration")

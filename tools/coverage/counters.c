@@ -69,10 +69,10 @@ add_counters(void)
     }
     char *bits = shared + (coverage_bits - coverage_first);
     for (char *own = coverage_first, *one = shared; one < bits; own += 8, one += 8) {
-        *(uint64_t *)one += *(uint64_t *)own;
+        __atomic_fetch_add((uint64_t *)one, *(uint64_t *)own, __ATOMIC_RELAXED);
     }
     for (char *own = coverage_bits, *one = bits; own < coverage_end; own++, one++) {
-        *one |= *own;
+        __atomic_fetch_or(one, *own, __ATOMIC_RELAXED);
     }
     (void)munmap(shared, bytes_counted());
 }

@@ -113,8 +113,8 @@ refcounts_restore(void)
     history.looks++;
     size_t os_page_bytes = os_page_get_bytes();
     int pagemap = pagemap_open();
-    /* not reached: the kernel and the processor are what they are on this machine */
     bool has_pagemap =
+        /* not reached: the kernel and the processor are what they are on this machine */
         pagemap >= 0 && os_page_bytes >= MIN_OS_PAGE_BYTES && os_page_bytes <= CHUNK_BYTES;
     for (const mark_bits_leaf *leaf = watched.first; leaf != NULL; leaf = leaf->next) {
         for (size_t i = 0; (i = mark_bits_skip_untouched(leaf, i)) < MARK_BITS_LEAF_WORDS;

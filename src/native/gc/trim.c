@@ -69,8 +69,9 @@ trim_pools(void)
 {
     const char *allocator = cpy_allocator_name();
     trimming work = {.os_page_bytes = os_page_get_bytes()};
-    /* not reached: the kernel and the processor are what they are on this machine */
-    if (!layout_has(LAYOUT_ARENAS) || allocator == NULL || strcmp(allocator, "pymalloc") != 0
+    if (!layout_has(LAYOUT_ARENAS) || allocator == NULL
+        || strcmp(allocator, "pymalloc") != 0
+        /* not reached: the kernel and the processor are what they are on this machine */
         || work.os_page_bytes < MIN_OS_PAGE_BYTES || work.os_page_bytes >= CPY_POOL_BYTES) {
         return 0;
     }

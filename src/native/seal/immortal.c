@@ -51,8 +51,8 @@ typedef struct {
 static bool
 leaves_mortal(PyObject *op)
 {
-    /* not reached: a debug build keeps some mortal */
-    return cpy_is_running_thing(op) || ends_matters(op) || cpy_must_stay_mortal(op)
+    return cpy_is_running_thing(op) || ends_matters(op)
+           || cpy_must_stay_mortal(op) /* not reached: a debug build keeps some mortal */
            || ends_is_being_filled(op);
 }
 
