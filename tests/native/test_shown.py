@@ -55,11 +55,13 @@ print([has(*args) for args in ((), (None,), (0,), (1,), (2,))])
 print([has(generation=each) for each in (None, 0, 1, 2)], has(False), has(True))
 listed = [id(one) for one in gc.get_objects()]
 print(len(listed) - len({*listed}))
+print(len(gc.get_objects()) - len(gc.get_objects(generation=None)))
 """
     )
     assert out.splitlines() == [
         "[True, True, False, False, True]",
         "[True, False, False, True] False False",
+        "0",
         "0",
     ]
 

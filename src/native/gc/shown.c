@@ -10,16 +10,20 @@
 
 #ifndef CPY_UNSUPPORTED
 
-static PyObject *get_objects(PyObject *module, PyObject *args, PyObject *keywords);
-static PyObject *get_referrers(PyObject *module, PyObject *args, PyObject *keywords);
+static PyObject *get_objects(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                             PyObject *names);
+static PyObject *get_referrers(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                               PyObject *names);
 
 typedef struct {
     PyMethodDef shown;
     PyObject *plain; /* a function of the former definition; NULL: it still has that */
 } definition;
 
+/* Called in this way nothing is made that the functions would show. */
 #define DEFINITION(function) \
-    {{#function, (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS, NULL}, NULL}
+    {{#function, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, NULL}, \
+     NULL}
 
 static definition objects = DEFINITION(get_objects), referrers = DEFINITION(get_referrers);
 
@@ -29,17 +33,10 @@ append_shown(PyObject *op, void *list)
     return frozen_is_own(op) ? 0 : PyList_Append(list, op);
 }
 
-/* Precondition: the arguments are those of a call that has succeeded. */
+/* Precondition: the argument, if there is one, is that of a call that has succeeded. */
 static bool
-has_oldest(PyObject *args, PyObject *keywords)
+has_oldest(PyObject *generation)
 {
-    PyObject *generation = NULL;
-    if (PyTuple_GET_SIZE(args)) {
-        generation = PyTuple_GET_ITEM(args, 0);
-    }
-    else if (keywords != NULL) {
-        generation = PyDict_GetItemString(keywords, "generation");
-    }
     if (generation == NULL || !PyLong_Check(generation)) {
         return generation == NULL || generation == Py_None;
     }
@@ -48,43 +45,46 @@ has_oldest(PyObject *args, PyObject *keywords)
 }
 
 static PyObject *
-get_objects(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
+get_objects(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    PyObject *found = PyObject_Call(objects.plain, args, keywords);
-    if (found != NULL && has_oldest(args, keywords)
+    PyObject *found = PyObject_Vectorcall(objects.plain, args, (size_t)count, names);
+    bool has_argument = count > 0 || names != NULL;
+    if (found != NULL && has_oldest(has_argument ? args[0] : NULL)
         && cpy_gc_list_visit(cpy_gc_permanent(cpy_gc_state()), append_shown, found) < 0) {
         Py_CLEAR(found);
     }
     return found;
 }
 
+typedef struct {
+    PyObject *const *args;
+    Py_ssize_t count;
+    PyObject *found;
+} search;
+
 static int
-is_one_of(PyObject *op, void *objs)
+is_one_of(PyObject *op, void *arg)
 {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(objs); i++) {
-        if (PyTuple_GET_ITEM(objs, i) == op) {
+    search *s = arg;
+    for (Py_ssize_t i = 0; i < s->count; i++) {
+        if (s->args[i] == op) {
             return 1;
         }
     }
     return 0;
 }
 
-typedef struct {
-    PyObject *objs, *found;
-} search;
-
 static int
 append_referrer(PyObject *op, void *arg)
 {
     search *s = arg;
-    bool refers = Py_TYPE(op)->tp_traverse(op, is_one_of, s->objs);
-    return refers ? append_shown(op, s->found) : 0;
+    return Py_TYPE(op)->tp_traverse(op, is_one_of, s) ? append_shown(op, s->found) : 0;
 }
 
 static PyObject *
-get_referrers(PyObject *Py_UNUSED(module), PyObject *args, PyObject *keywords)
+get_referrers(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count, PyObject *names)
 {
-    search s = {args, PyObject_Call(referrers.plain, args, keywords)};
+    search s = {args, count, PyObject_Vectorcall(referrers.plain, args, (size_t)count, names)};
     if (s.found != NULL
         && cpy_gc_list_visit(cpy_gc_permanent(cpy_gc_state()), append_referrer, &s) < 0) {
         Py_CLEAR(s.found);
@@ -100,12 +100,14 @@ define(PyObject *gc, definition *d)
     if (function != NULL && PyCFunction_CheckExact(function)
         && PyCFunction_GET_SELF(function) == gc) {
         PyCFunctionObject *own = (PyCFunctionObject *)function;
-        d->plain = PyCFunction_NewEx(own->m_ml, own->m_self, own->m_module);
+        PyObject *other = PyCFunction_NewEx(&d->shown, own->m_self, own->m_module);
+        d->plain = other != NULL ? PyCFunction_NewEx(own->m_ml, own->m_self, own->m_module) : NULL;
         if (d->plain != NULL) {
             d->shown.ml_doc = own->m_ml->ml_doc;
             own->m_ml = &d->shown;
-            own->vectorcall = NULL; /* none for these kinds of arguments */
+            own->vectorcall = ((PyCFunctionObject *)other)->vectorcall;
         }
+        Py_XDECREF(other);
     }
     Py_XDECREF(function);
     return PyErr_Occurred() ? -1 : 0;
