@@ -50,6 +50,28 @@ class PastureError(Exception):
         self.hint = hint
 
 
+def refused(error: BaseException) -> PastureError | None:
+    """The words for what the system has no more of; None where an error has another cause."""
+    import errno
+    import os
+
+    hints = {
+        errno.EMFILE: "raise the limit of open files: ulimit -n",
+        errno.ENFILE: "the whole system has no more: end what keeps files open",
+        errno.ENOMEM: "end other programs, or raise the limit of this one",
+        errno.EAGAIN: "raise the limit of processes: ulimit -u",
+    }
+    if isinstance(error, MemoryError):
+        number: int | None = errno.ENOMEM
+    elif isinstance(error, RuntimeError) and error.args == ("can't start new thread",):
+        number = errno.EAGAIN
+    else:
+        number = error.errno if isinstance(error, OSError) else None
+    if number is None or number not in hints:
+        return None
+    return PastureError(os.strerror(number).lower(), hint=hints[number])
+
+
 class UsageError(PastureError):
     """An option, argument or file given by the user makes no sense."""
 

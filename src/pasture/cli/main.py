@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pasture.display.sections import OrderedGroup
-from pasture.errors import DOCS_URL, MissingExtra, PastureError, UsageError, guess, see
+from pasture.errors import DOCS_URL, MissingExtra, PastureError, UsageError, guess, refused, see
 from pasture.trust.untrusted_text import complain, printable_lines
 
 if TYPE_CHECKING:
@@ -30,12 +30,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _NOT_TAKEN = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-_EXHAUSTED = {
-    errno.EMFILE: "raise the limit of open files: ulimit -n",
-    errno.ENFILE: "the whole system has no more: end what keeps files open",
-    errno.ENOMEM: "end other programs, or raise the limit of this one",
-    errno.EAGAIN: "raise the limit of processes: ulimit -u",
-}
 
 COMMANDS: Mapping[str, str] = MappingProxyType(
     {
@@ -191,10 +185,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted", err=True)
         return INTERRUPTED
-    except MemoryError:
-        return _exhausted(errno.ENOMEM)
-    except OSError as error:
-        return _exhausted(error.errno) if error.errno in _EXHAUSTED else _not_taken(error)
+    except (MemoryError, OSError, RuntimeError) as error:
+        words = refused(error)
+        return complain(words) if words is not None else _not_taken(error)
     return result if isinstance(result, int) else 0
 
 
@@ -231,26 +224,26 @@ def _as_ours(error: click.ClickException) -> UsageError:
     )
 
 
-def _exhausted(number: int) -> int:
-    return complain(PastureError(os.strerror(number).lower(), hint=_EXHAUSTED[number]))
-
-
-def _not_taken(error: OSError) -> int:
-    """The end where the output cannot be written; raises what is no such error."""
-    if error.errno not in _NOT_TAKEN:
+def _not_taken(error: Exception) -> int:
+    """The end where input or output fails; raises what is no such error."""
+    if not isinstance(error, OSError):
         raise error
+    if error.errno not in _NOT_TAKEN:
+        if error.filename is None:
+            raise error
+        return complain(
+            PastureError(f"cannot use {error.filename}: {os.strerror(error.errno or 0)}")
+        )
     sink = os.open(os.devnull, os.O_WRONLY)
     os.dup2(sink, 1)  # else the interpreter tries once more at its end
     os.close(sink)
     if error.errno == errno.EPIPE:  # as click does at once: the reader has seen enough
         return 1
+    what, hint = "write", "make room there, or send the output to another place"
+    if error.errno == errno.EIO:  # of what is read, too
+        what, hint = "read or write", "a disk or a terminal fails: the kernel's log may say why"
     where = f" {error.filename}" if error.filename else ""
-    return complain(
-        UsageError(
-            f"cannot write{where}: {os.strerror(error.errno or 0)}",
-            hint="make room there, or send the output to another place",
-        )
-    )
+    return complain(UsageError(f"cannot {what}{where}: {os.strerror(error.errno)}", hint=hint))
 
 
 def main() -> None:

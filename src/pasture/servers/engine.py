@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, ClassVar, NoReturn, Self
 
-from pasture.errors import MissingExtra, PastureError, UsageError
+from pasture.errors import MissingExtra, PastureError, UsageError, refused
 from pasture.fork_safety import generators
 from pasture.log_lines import NO_SEAL, log
 from pasture.sealing.gc_settings import begin_loading
@@ -41,6 +42,12 @@ def installed(name: str) -> Iterator[None]:
         raise MissingExtra(
             f"{row.package} cannot be imported: {error}", hint=f"pip install {bringing}"
         ) from error
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether pasture's code, or its import, has raised it: not the engine, nor its program."""
+    names = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    return "pasture" in [name for name in names if not name.startswith("importlib.")][-1]
 
 
 class Engine:
@@ -101,6 +108,11 @@ class Engine:
             return int((command or self.command)() or 0)
         except PastureError as error:
             return complain(error)
+        except (MemoryError, OSError, RuntimeError) as error:
+            words = refused(error)
+            if words is None or not _is_ours(error):
+                raise
+            return complain(words)
 
     @property
     def restarted(self) -> str:

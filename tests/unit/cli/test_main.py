@@ -12,7 +12,7 @@ import pytest
 
 from pasture import errors
 from pasture.cli import main, top
-from pasture.errors import MissingExtra, PastureError
+from pasture.errors import MissingExtra, PastureError, UsageError
 
 IN_ORDER = [
     "try",
@@ -151,9 +151,16 @@ def test_help_names_the_page_of_a_command_once_there_is_a_documentation(
 
 @pytest.mark.parametrize(
     ("error", "hint"),
-    [(OSError(errno.EMFILE, "x"), "ulimit -n"), (MemoryError(), "other programs")],
+    [
+        (OSError(errno.EMFILE, "x"), "ulimit -n"),
+        (MemoryError(), "other programs"),
+        (RuntimeError("can't start new thread"), "ulimit -u"),
+        (OSError(errno.EIO, "x"), "cannot read or write"),
+        (OSError(errno.ENOSPC, "x"), "make room"),
+        (OSError(errno.EACCES, "x", "/dev/null"), "cannot use /dev/null"),
+    ],
 )
-def test_where_the_system_has_no_more_a_command_says_it_in_words(
+def test_what_the_system_refuses_a_command_says_in_words(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
     error: Exception,
@@ -163,5 +170,5 @@ def test_where_the_system_has_no_more_a_command_says_it_in_words(
         raise error
 
     monkeypatch.setattr(main.cli, "main", refuse)
-    assert main.run([]) == PastureError.exit_code
+    assert main.run([]) in (PastureError.exit_code, UsageError.exit_code)
     assert hint in capfd.readouterr().err

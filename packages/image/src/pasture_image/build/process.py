@@ -79,17 +79,21 @@ class Build:
             raise ImageFailed(f"{order.python} cannot be started: {error}") from None
         finally:
             theirs.close()
-        self._send(order)
-        os.close(self._record)
+        try:
+            self._send(order)
+        except ConnectionError:
+            pass  # it has ended, and `receive` says so
+        except OSError as error:
+            self.end()
+            raise ImageFailed(f"{order.python} cannot get what to load: {error}") from None
+        finally:
+            os.close(self._record)
 
     def _send(self, order: Order) -> None:
         environ = memory_file.create("pasture-environment")
         try:
             environment.write(order.environ, environ)
             send(self.channel, order.for_builder, [environ, self._record])
-        except OSError:  # it has ended, or there is no descriptor left
-            with suppress(OSError):
-                self.channel.shutdown(socket.SHUT_WR)  # it then ends, and `receive` says so
         finally:
             os.close(environ)
 

@@ -47,14 +47,18 @@ class Apart:
             sys.stdout.flush()  # or what modules have printed is printed twice
         self._pid = os.fork()
         if self._pid == 0:
-            _stand_alone(parent)
-            for number in (*close, self._reader, self._gate):
-                posix.close(number)
-            if waits and not os.read(gate, 1):
-                os._exit(0)
-            variables.fill_in(environ)
-            posix.close(environ)
-            posix.close(gate)
+            try:
+                _stand_alone(parent)
+                for number in (*close, self._reader, self._gate):
+                    posix.close(number)
+                if waits and not os.read(gate, 1):
+                    os._exit(0)
+                variables.fill_in(environ)
+                posix.close(environ)
+                posix.close(gate)
+            except BaseException as error:  # or it would go on as the builder
+                os.write(2, f"another load cannot begin: {error!r}\n".encode())
+                os._exit(1)
             _perform(work, writer)
         posix.close(gate)
         posix.close(writer)

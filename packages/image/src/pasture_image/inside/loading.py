@@ -19,9 +19,9 @@ import traceback
 from contextlib import suppress
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from pasture.errors import ImageFailed, PastureError
+from pasture.errors import ImageFailed, PastureError, refused
 
 if TYPE_CHECKING:
     import socket
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from types import ModuleType, TracebackType
 
     from pasture_image.inside.notes import Note
-    from pasture_image.inside.order import Built, Order
+    from pasture_image.inside.order import Order
     from pasture_image.inside.process_state import State
     from pasture_image.inside.recording import Imports
     from pasture_image.inside.renewed import Follows
@@ -80,25 +80,30 @@ def main() -> Stopping | None:
     from pasture_image.inside.order import Built, receive, send
 
     end_with_parent(posix.getppid())  # the recorder, without which no call is answered
-    order, environ, record = receive(channel)
+    try:
+        order, environ, record = receive(channel)
+    except EOFError:
+        return None  # the other end is gone
     with recording.own():
         _forget_own_start()
     close = [channel.fileno(), record]
     try:
         _load(order, environ, close, record)
-    except ImageFailed as error:
+        imports.stop()
+        streams.flush()
+        from pasture.fork_safety import fork_aware
+        from pasture_image.inside import rehearsal
+
+        rehearsal.choose_code(order.rehearse, environ, close, warmed=bool(order.warm))
+        unused = fork_aware.sockets()
+        reader, writer = os.pipe()
+    except PastureError as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
         return None
-    imports.stop()
-    streams.flush()
-    problem = _choose_code(order, environ, close)
-    if problem is not None:
-        send(channel, problem, [])
+    except (MemoryError, OSError) as error:  # modules' own are `load`'s
+        words = refused(error) or ImageFailed(f"modules cannot be loaded: {error}")
+        send(channel, Built(problem=words.message, hint=words.hint), [])
         return None
-    from pasture.fork_safety import fork_aware
-
-    unused = fork_aware.sockets()
-    reader, writer = os.pipe()
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -299,18 +304,6 @@ def _build_profile(text: str) -> None:
         print(f"profile: {printable(line)}", file=sys.stderr, flush=True)
 
 
-def _choose_code(order: Order, environ: int, close: list[int]) -> Built | None:
-    """Have the seal gather what programs will run; returns what to say if that was in vain."""
-    from pasture_image.inside import rehearsal
-    from pasture_image.inside.order import Built
-
-    try:
-        rehearsal.choose_code(order.rehearse, environ, close, warmed=bool(order.warm))
-    except PastureError as error:
-        return Built(problem=error.message, hint=error.hint)
-    return None
-
-
 def _take_low_descriptors() -> list[int]:
     """So that files which modules keep open get numbers that programs seldom have."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -367,7 +360,25 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
         posix.close(report_to)
         loops.prepare()
         eager.end()
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    begin.begin(*native().freeze())
+    except BaseException as error:
+        _end(error)
+    begin.begin(*_freeze())
+
+
+def _freeze() -> Any:
+    """Stop; what comes to life gets what the extension has found out of its own start."""
+    from pasture.interpreter import native
+
+    try:
+        return native().freeze()
+    except BaseException as error:
+        _end(error)
+
+
+def _end(error: BaseException) -> NoReturn:
+    """End the process that is copied, which cannot be; the builder says so, too."""
+    if isinstance(error, (MemoryError, OSError)):
+        print(f"what is copied cannot go on: {error!r}", file=sys.stderr, flush=True)
+    else:
+        traceback.print_exception(error)
+    os._exit(1)
