@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import platform
+import queue
 import shutil
 import signal
 import subprocess
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from entries import ENTRIES
-from servers import SERVED, run_server
+from placed import PLACED, Attempts
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
@@ -35,6 +36,8 @@ MODES = {"memory": (0, 3), "malloc": (0, 3), "calls": (0, 1, 2, 3)}
 SERVER_MODES = (0, 1)
 MODE_NAMES = ("one fails", "one, another error", "one writes half", "all from the n-th on")
 START_LIMIT_S = 60
+
+SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()
 
 ENVIRON = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 STARTS = {
@@ -49,12 +52,28 @@ STARTS = {
 """Variables and words of a start by pasture-python, in a folder with an image."""
 
 BEFORE_MAIN, BEFORE_MAIN_CALLS = "before main()", 3
+INTERPRETER = """
+import ctypes, sysconfig
+print(sysconfig.get_path("include"))
+runtime = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
+first = {}
+for line in open("/proc/self/maps"):
+    span, *_, path = line.split()
+    start, end = [int(word, 16) for word in span.split("-")]
+    first.setdefault(path, start)
+    if start <= runtime < end:
+        print(path, runtime - first[path], sep="\\n")
+"""
+"""Prints the folder of headers, the file that holds `_PyRuntime`, and how far behind its start."""
+
 KNOWN = {
     BEFORE_MAIN: "the C library's own start",
     "Exception ignored in atfork callback while copying list": (
         "CPython leaves out all functions of os.register_at_fork where it cannot copy their list, "
         "and a lock that one of them releases stays locked"
     ),
+    "self.tmp = WorkerTmp(cfg)": "gunicorn's parent ends with any error of that but a shortage",
+    "Exception ignored while trying to write to the signal wakeup fd": "gunicorn's, and CPython's",
     "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
     "Fatal glibc error: ": "the C library's own start",
     "error while loading shared libraries: cannot apply additional memory protection": (
@@ -79,16 +98,19 @@ class Row:
 
 def build(python: Path) -> Path:
     """Both programs in C, for an interpreter: the folder."""
-    header = subprocess.check_output(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"], text=True
-    ).strip()
+    header, interpreter, runtime_at = subprocess.check_output(
+        [python, "-c", INTERPRETER], text=True
+    ).splitlines()
     key = hashlib.sha256(str(python).encode())
-    sources = sorted([*HERE.glob("*.[cp]*"), *python.parent.parent.rglob("pasture/_native*.so")])
-    for path in [*sources, python.parent / "pasture-python"]:
+    environment = python.parent.parent
+    sources = [*HERE.glob("[!t]*.[chp]*"), *environment.rglob("pasture/_native*.so")]
+    for folder in ("src/pasture", "packages/image/src", "packages/auto/src"):
+        sources += (REPOSITORY / folder).rglob("*.py")
+    for path in [*sorted(sources), python.parent / "pasture-python"]:
         key.update(path.read_bytes())
-    folder = SCRATCH / f"{python.parent.parent.name}-{key.hexdigest()[:12]}"
+    folder = SCRATCH / f"{environment.name}-{key.hexdigest()[:12]}"
     if not (folder / "calls").exists():
-        for old in SCRATCH.glob(f"{python.parent.parent.name}-" + 12 * "[0-9a-f]"):
+        for old in SCRATCH.glob(f"{environment.name}-" + 12 * "[0-9a-f]"):
             shutil.rmtree(old)
         folder.mkdir(parents=True)
         compile_c = [
@@ -103,7 +125,9 @@ def build(python: Path) -> Path:
         subprocess.check_call(
             [*compile_c, *shared, "-o", folder / "failing.so", HERE / "failing.c"]
         )
-        subprocess.check_call([*compile_c, "-o", folder / "calls", HERE / "calls.c"])
+        places = [f"-I{header}", f'-DINTERPRETER="{interpreter}"', f"-DRUNTIME_AT={runtime_at}"]
+        calls = [HERE / "calls.c", HERE / "places.c"]
+        subprocess.check_call([*compile_c, *places, "-o", folder / "calls", *calls])
     return folder
 
 
@@ -164,7 +188,7 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
             line["wrong"] = f"not at its end after {START_LIMIT_S} s"
         else:
             line |= json.loads(log.read_text())
-            line.pop("seen")
+            del line["places"]
             is_same = (done.returncode, done.stdout) == (whole.returncode, whole.stdout)
             line["raised"] = "" if is_same else f"status {done.returncode}"
             if done.returncode < 0:
@@ -181,10 +205,15 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
             break
 
 
-def serve(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:
-    """Some points of each call: servers.py."""
-    for line in run_server(python, folder, row.entry, row.mode, first):
+def run_placed(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:
+    """The calls of each place: placed.py."""
+    for line in Attempts(python, folder, row.entry, row.mode, SLOTS).run(first):
         yield json.dumps(line)
+
+
+def is_end(line: dict[str, Any]) -> bool:
+    """None was left to fail. A server's point that was not met again is none."""
+    return line["failed"] == 0 and "where" not in line
 
 
 def is_known(line: dict[str, Any]) -> bool:
@@ -197,8 +226,8 @@ def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> li
     lines = lines_of(path)
     first = lines[-1]["n"] + step if lines else 1
     deadline, is_late = time.monotonic() + limit_s, limit_s == 0
-    if not is_late and (not lines or lines[-1]["failed"] != 0):
-        run = run_start if row.entry in STARTS else serve if row.entry in SERVED else run_entry
+    if not is_late and (not lines or not is_end(lines[-1])):
+        run = run_start if row.entry in STARTS else run_placed if row.entry in PLACED else run_entry
         with (
             path.open("a", buffering=1) as file,
             contextlib.closing(run(python, folder, row, first, step)) as found,
@@ -208,7 +237,7 @@ def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> li
                 if is_late := time.monotonic() > deadline:
                     break
         lines = lines_of(path)
-    if not is_late and (not lines or lines[-1]["failed"] != 0):
+    if not is_late and (not lines or not is_end(lines[-1])):
         lines.append(
             {"n": len(lines) + 1, "failed": -1, "raised": "", "wrong": "the program ended"}
         )
@@ -216,7 +245,7 @@ def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> li
 
 
 def rows(names: list[str], kind: str | None, mode: int | None, is_once: bool) -> list[Row]:
-    every = [*ENTRIES, *STARTS, *SERVED]
+    every = [*ENTRIES, *STARTS, *PLACED]
     if unknown := {*names} - {*every}:
         sys.exit(f"no such entry point: {', '.join(unknown)}; there are {', '.join(every)}")
     return [
@@ -225,7 +254,7 @@ def rows(names: list[str], kind: str | None, mode: int | None, is_once: bool) ->
         for each, modes in MODES.items()
         for one in modes
         if kind in (None, each) and mode in (None, one)
-        if entry not in SERVED or one in SERVER_MODES
+        if entry not in PLACED or one in SERVER_MODES
         if each == "calls" or (entry in ENTRIES and each in ENTRIES[entry].kinds)
     ]
 
@@ -245,12 +274,14 @@ def main() -> int:
         "--minutes", type=float, default=float("inf"), help="for each row; 0 shows what is kept"
     )
     parser.add_argument("--once", action="store_true", help="do not look whether anything grows")
-    parser.add_argument("--jobs", type=int, default=1, help="rows at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="rows at a time, and servers")
     asked = parser.parse_args()
     if platform.machine() != "x86_64":
         sys.exit("system calls are failed on x86-64 alone")
     python = Path(sys.executable)
     folder = build(python)
+    for slot in range(asked.jobs):
+        SLOTS.put(slot)
     points = wrong = known = 0
 
     def lines_of_row(row: Row) -> list[dict[str, Any]]:
@@ -264,7 +295,7 @@ def main() -> int:
         failed = sum(line["failed"] != 0 for line in lines)
         raised = Counter(line["raised"] for line in lines if line["raised"])
         points, wrong = points + failed, wrong + len(bad)
-        end = "" if lines and lines[-1]["failed"] == 0 else ", not at its end"
+        end = "" if lines and is_end(lines[-1]) else ", not at its end"
         print(f"{row}: {failed} points, {dict(raised) or 'nothing raised'}{end}", flush=True)
         for line in bad[:3]:
             print(f"  n = {line['n']}, call {line['failed']}: {line['wrong'].strip()}\n")

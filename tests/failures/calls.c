@@ -3,9 +3,12 @@
  *     calls LOG PROGRAM...                 the program says when, by a call of failing.c
  *     calls LOG EXEC N MODE PROGRAM...     from when a file of the name EXEC is executed
  *
+ * Counted are all calls, or those of one place in pasture's code (places.h): a server's n-th call is another one in each
+ * run, the n-th of a place is not.
+ *
  * The processes run under a filter (seccomp(2), SECCOMP_RET_TRACE) that stops them at those calls alone that can
  * fail. LOG gets a line at the end: what has failed, how many calls there were, how many processes were left when
- * the program had ended, a second later, and, where none has failed, the number of each call.
+ * the program had ended, some seconds later, and, where they were asked for, all places with the number of their calls.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -26,6 +29,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "places.h"
 
 /* What fails, and how: in mode 0 one call by `error`; in mode 1 by `other`, if there is one; in mode 2 what
    writes does half of its work; in mode 3 the call and all that follow, by `error`. */
@@ -52,7 +57,7 @@ static const row rows[] = {
     {SYS_dup2, EMFILE, 0, false},
     {SYS_dup3, EMFILE, 0, false},
     {SYS_epoll_create1, EMFILE, 0, false},
-    {SYS_read, EIO, EAGAIN, false},
+    {SYS_read, EIO, ESRCH, false},
     {SYS_pread64, EIO, 0, false},
     {SYS_write, ENOSPC, EIO, true},
     {SYS_pwrite64, ENOSPC, EIO, true},
@@ -90,11 +95,43 @@ static const row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static long wanted, seen, mode; /* as in failing.c */
-enum { NOTED_MAX = 1 << 16 };
-static short noted[NOTED_MAX]; /* the calls that were counted */
+static long wanted, seen, mode;    /* as in failing.c */
+static unsigned long wanted_place; /* 0: any; 1: any, and places are noted */
 static long failed_call;
 static pid_t failed_in;
+
+/* A place's hash, in whose low bits the number of its call is, or ANY_CALL. */
+enum { CALL_BITS = 10, ANY_CALL = (1 << CALL_BITS) - 1, PLACES = 1 << 14 };
+static struct {
+    unsigned long hash, count;
+    char *text;
+} places[PLACES];
+static char place_text[2048];
+
+static unsigned long
+place_at(pid_t pid, const struct user_regs_struct *regs)
+{
+    bool is_one = place_of(pid, regs, place_text, sizeof place_text);
+    unsigned long hash = 14695981039346656037u;
+    for (const char *c = place_text; *c; c++) {
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    }
+    return hash << CALL_BITS | (is_one ? regs->orig_rax : ANY_CALL);
+}
+
+static void
+note_place(unsigned long hash)
+{
+    size_t i = (hash >> CALL_BITS ^ hash) % PLACES;
+    for (size_t tried = 0; tried < PLACES; tried++, i = (i + 1) % PLACES) {
+        if (places[i].hash == hash || places[i].hash == 0) {
+            places[i].text = places[i].hash ? places[i].text : strdup(place_text);
+            places[i].hash = hash;
+            places[i].count++;
+            return;
+        }
+    }
+}
 
 static void
 stop(const char *why)
@@ -104,10 +141,11 @@ stop(const char *why)
 }
 
 static void
-arm(long n, long how)
+arm(long n, long how, unsigned long place)
 {
     wanted = n;
     mode = how;
+    wanted_place = place;
     seen = failed_call = 0;
 }
 
@@ -174,6 +212,20 @@ restore_arguments(pid_t pid)
     changed_in = 0;
 }
 
+static bool
+is_counted(pid_t pid, const struct user_regs_struct *regs)
+{
+    if (wanted_place == 0) {
+        return true;
+    }
+    if (wanted_place == 1) {
+        note_place(place_at(pid, regs));
+        return true;
+    }
+    unsigned long number = wanted_place & ANY_CALL;
+    return (number == regs->orig_rax || number == ANY_CALL) && place_at(pid, regs) == wanted_place;
+}
+
 static void
 at_call(pid_t pid)
 {
@@ -184,7 +236,7 @@ at_call(pid_t pid)
     if (regs.orig_rax == CALLS_MARK) {
         long found = failed_call;
         if (regs.rdi) {
-            arm((long)regs.rdi, (long)regs.rsi);
+            arm((long)regs.rdi, (long)regs.rsi, regs.rdx);
         }
         else {
             wanted = 0;
@@ -196,11 +248,12 @@ at_call(pid_t pid)
         if (wanted == 0 || call == NULL || !can_fail(call, &regs)) {
             return;
         }
-        seen++;
-        if (seen <= NOTED_MAX) {
-            noted[seen - 1] = (short)call->number;
+        bool follows = mode == ALL && failed_call;
+        if (!follows && !is_counted(pid, &regs)) {
+            return;
         }
-        if (seen != wanted && !(mode == ALL && seen > wanted)) {
+        seen++;
+        if (!follows && seen != wanted) {
             return;
         }
         if (failed_call == 0) {
@@ -252,6 +305,7 @@ run(char **argv)
     stop(argv[0]);
 }
 
+enum { LEFT_S = 5 }; /* a process that gets TERM has ended then */
 static const char *exec; /* the name of the file that arms, or NULL */
 static long exec_wanted, exec_mode;
 static pid_t program;
@@ -271,8 +325,9 @@ at_stop(pid_t pid, int status)
         at_call(pid);
         return 0;
     case PTRACE_EVENT_EXEC:
+        place_forget(pid);
         if (exec != NULL && executes(pid, exec)) {
-            arm(exec_wanted, exec_mode);
+            arm(exec_wanted, exec_mode, 0);
             exec = NULL;
         }
         else if (exec_wanted && exec == NULL) {
@@ -351,9 +406,10 @@ main(int argc, char **argv)
             (void)usleep(10000);
         }
         else if (!WIFSTOPPED(status)) {
+            place_forget(pid);
             if (pid == program) {
                 program_status = status;
-                until = now() + 1;
+                until = now() + LEFT_S;
             }
         }
         else {
@@ -363,10 +419,16 @@ main(int argc, char **argv)
                          (void *)(long)(number < 0 ? 0 : number));
         }
     }
-    fprintf(log, "{\"failed\": %ld, \"calls\": %ld, \"left\": %ld, \"in_program\": %s, \"seen\": [",
+    fprintf(log,
+            "{\"failed\": %ld, \"calls\": %ld, \"left\": %ld, \"in_program\": %s, \"places\": [",
             failed_call, seen, count_left(), failed_in == program ? "true" : "false");
-    for (long i = 0; failed_call == 0 && i < seen && i < NOTED_MAX; i++) {
-        fprintf(log, "%s%d", i ? ", " : "", noted[i]);
+    const char *comma = "";
+    for (size_t i = 0; i < PLACES; i++) {
+        if (places[i].hash) {
+            fprintf(log, "%s{\"place\": %lu, \"count\": %lu, \"where\": \"%s\"}", comma,
+                    places[i].hash, places[i].count, places[i].text);
+            comma = ", ";
+        }
     }
     fprintf(log, "]}\n");
     (void)fclose(log);

@@ -6,7 +6,6 @@ import contextlib
 import gc
 import importlib.util
 import os
-import signal
 import sys
 import weakref
 from collections.abc import Callable
@@ -284,49 +283,6 @@ def add_and_drop_hook() -> None:
         _native.drop_audit_hook(hook)
 
 
-def command(prepare: Callable[[], list[str]]) -> Entry:
-    """A command of pasture, in this process: it does its work, or says in words why not."""
-    words: list[str] = []
-
-    def run() -> None:
-        from pasture.cli.main import run
-
-        said_before = os.lseek(2, 0, os.SEEK_END)
-        last.append(run(words))
-        said = Path("/proc/self/fd/2").read_bytes()[said_before:].decode(errors="replace")
-        if "Traceback (most" in said or (last[-1] and not said):
-            raise AssertionError(f"status {last[-1]}: {said}")
-
-    def after() -> None:
-        assert last[-1] == 0
-
-    return Entry(
-        run,
-        lambda: words.extend(prepare()),
-        after=after,
-        may_raise=(),
-        can_repeat=False,
-        changes_state=True,  # in a child of what is sealed
-        kinds=("calls",),
-    )
-
-
-def explained() -> list[str]:
-    """A worker that shares this process's heap, and has written to some of it."""
-    sealed()
-    pid = os.fork()
-    if pid == 0:
-        _native.die_with_parent(signal.SIGKILL)
-        shadow[0]["number"] = 0
-        while True:
-            signal.pause()
-    return ["explain", str(pid)]
-
-
-def built() -> list[str]:
-    return ["image", "build", "-o", str(Path.cwd() / f"{os.getpid()}.img"), "--preload", "json"]
-
-
 ENTRIES: dict[str, Entry] = {
     "type_has_end": native("type_has_end", Node),
     "immortalize": native("immortalize", can_repeat=False, ends_whole=False),
@@ -369,6 +325,4 @@ ENTRIES: dict[str, Entry] = {
     "finalize_before_modules": native("finalize_before_modules"),
     "learn_stream_owner": Entry(lambda: _native.learn_stream_owner(sys.stdout.buffer)),
     "choose_code": Entry(lambda: _native.choose_code(_native.code_that_ran())),
-    "explain": command(explained),
-    "image_build": command(built),
 }

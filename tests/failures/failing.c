@@ -141,18 +141,19 @@ memory(PyObject *module, PyObject *args)
     return zero;
 }
 
-/* calls(n, mode) */
+/* calls(n, mode, place): as in calls.c */
 static PyObject *
 calls(PyObject *module, PyObject *args)
 {
     (void)module;
     long n, mode;
-    if (!PyArg_ParseTuple(args, "ll", &n, &mode)) {
+    unsigned long place = 0;
+    if (!PyArg_ParseTuple(args, "ll|k", &n, &mode, &place)) {
         return NULL;
     }
     PyObject *zero = PyLong_FromLong(0);
     armer = getpid();
-    if (syscall(CALLS_MARK, n, mode) < 0) {
+    if (syscall(CALLS_MARK, n, mode, place) < 0) {
         Py_FatalError("not traced by calls.c");
     }
     return zero;

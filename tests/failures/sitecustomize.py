@@ -11,8 +11,7 @@ class AtEngine:
             sys.meta_path.remove(AtEngine)
             import failing
 
-            n, mode = map(int, os.environ["FAILURE_OF"].split())
-            failing.calls(n, mode)
+            failing.calls(*map(int, os.environ["FAILURE_OF"].split()))
 
 
 if "PASTURE" in os.environ and "FAILURE_OF" in os.environ:

@@ -26,23 +26,40 @@ def test_an_entry_point_survives_the_failure_of_each_request_for_memory(entry):
 
 
 ONE_POINT = """
-import json, runpy, sys
+import json, queue, runpy, sys
 from pathlib import Path
-folder, work, entry, n = sys.argv[1:]
+folder, entry, call, where = sys.argv[1:]
 sys.path.insert(0, folder)
-import servers
-programs = runpy.run_path(folder + "/__main__.py")["build"](Path(sys.executable))
-line = servers.attempt(Path(sys.executable), programs, Path(work), entry, 0, int(n))
-print(json.dumps(line))
+import placed
+main = runpy.run_path(folder + "/__main__.py")
+main["SLOTS"].put(0)
+python = Path(sys.executable)
+attempts = placed.Attempts(python, main["build"](python), entry, 0, main["SLOTS"])
+found = [point for point in attempts.points()
+         if point.place & placed.ANY_CALL == int(call) and where in point.where]
+print(json.dumps(attempts.attempt(found[0])))
 """
+WRITE, MMAP, PRCTL = 1, 9, 157
 
 
 @pytest.mark.once
-def test_a_gunicorn_that_may_not_adopt_its_workers_serves_without_a_refork(tmp_path):
+@pytest.mark.parametrize(
+    ("entry", "call", "where", "status"),
+    [
+        pytest.param("gunicorn_refork", PRCTL, "ReforkingArbiter", 0, id="no worker is adopted"),
+        pytest.param("image_build", MMAP, "VariablesRead.__enter__", 17, id="no memory to load"),
+        pytest.param("image_build", WRITE, "Build._send", 17, id="no room for what to load"),
+        pytest.param("image_build", PRCTL, "_stand_alone", 0, id="another load cannot begin"),
+        pytest.param("image_build", PRCTL, "_freeze", 17, id="nothing can be frozen"),
+    ],
+)
+def test_where_a_call_fails_a_program_works_on_or_ends_in_words(entry, call, where, status):
     pytest.importorskip("gunicorn")
-    words = (str(Path(__file__).parent), str(tmp_path), "gunicorn_refork", "1")
-    line = json.loads(
-        subprocess.check_output([sys.executable, "-c", ONE_POINT, *words], text=True, timeout=170)
+    words = (str(Path(__file__).parent), entry, str(call), where)
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_POINT, *words], capture_output=True, text=True, timeout=300
     )
-    assert (line.get("wrong"), line["raised"]) == (None, "")
-    assert "no refork: the kernel does not make" in (tmp_path / "said").read_text()
+    assert done.returncode == 0, done.stderr
+    line = json.loads(done.stdout)
+    assert line["failed"] == call
+    assert (line.get("wrong"), line["raised"]) == (None, f"status {status}" if status else "")
