@@ -39,7 +39,7 @@ found = [point for point in attempts.points()
          if point.place & placed.ANY_CALL == int(call) and where in point.where]
 print(json.dumps(attempts.attempt(found[0])))
 """
-WRITE, MMAP, PRCTL = 1, 9, 157
+WRITE, MMAP, CLONE, PRCTL = 1, 9, 56, 157
 
 
 @pytest.mark.once
@@ -50,6 +50,7 @@ WRITE, MMAP, PRCTL = 1, 9, 157
         pytest.param("image_build", MMAP, "VariablesRead.__enter__", 17, id="no memory to load"),
         pytest.param("image_build", WRITE, "Build._send", 17, id="no room for what to load"),
         pytest.param("image_build", PRCTL, "_stand_alone", 0, id="another load cannot begin"),
+        pytest.param("image_build", CLONE, " loading.py:main", 17, id="no process to be copied"),
         pytest.param("image_build", PRCTL, "_freeze", 17, id="nothing can be frozen"),
     ],
 )

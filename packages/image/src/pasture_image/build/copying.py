@@ -46,9 +46,9 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         at_start: names of the modules that the interpreter had loaded before its program.
     """
     channel, order, pid, *_ = stopping
-    # The process that is copied has been forked: from now on all variables may be in memory.
-    environ = environment.read(stopping.environ)
     try:
+        # The process that is copied has been forked: from now on all variables may be in memory.
+        environ = environment.read(stopping.environ)
         address, report, loaded = _wait_until_it_is_stopped(pid, stopping.reader)
         frozen = Frozen(pid, address)
         opened = _open_files(frozen)

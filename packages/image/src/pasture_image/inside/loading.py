@@ -97,6 +97,8 @@ def main() -> Stopping | None:
         rehearsal.choose_code(order.rehearse, environ, close, warmed=bool(order.warm))
         unused = fork_aware.sockets()
         reader, writer = os.pipe()
+        parent = os.getpid()
+        pid = os.fork()
     except PastureError as error:
         send(channel, Built(problem=error.message, hint=error.hint), [])
         return None
@@ -104,8 +106,6 @@ def main() -> Stopping | None:
         words = refused(error) or ImageFailed(f"modules cannot be loaded: {error}")
         send(channel, Built(problem=words.message, hint=words.hint), [])
         return None
-    parent = os.getpid()
-    pid = os.fork()
     if pid == 0:
         _put_null(unused)
         _wait_for_copy([channel.detach(), reader, environ, record], writer, order.python, parent)
