@@ -40,16 +40,31 @@ START_LIMIT_S = 60
 SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()
 
 ENVIRON = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+IMAGE = {"PASTURE_IMAGE": "{}/app.img", "PYTHONPATH": "{}/lib"}
+AUTO = {"PASTURE_IMAGE": "auto", "XDG_CACHE_HOME": "{}/cache", "PASTURE_IMAGE_VERBOSE": "1"}
+SOURCE = ("-c", "import json, sys; print(json.dumps([1])); sys.exit(42)")
 STARTS = {
-    "image": (
-        {"PASTURE_IMAGE": "app.img"},
-        ("-c", "import json, sys; print(json.dumps([1])); sys.exit(42)"),
-    ),
-    "no_image": ({"PASTURE_IMAGE": "none.img"}, ("-c", "import sys; print([1]); sys.exit(42)")),
-    "folder": ({"PASTURE_IMAGE": "."}, ("-c", "import sys; print([1]); sys.exit(42)")),
-    "facts": ({}, ("--pasture-facts", "app.img")),
+    "image": (IMAGE, ("-c", "import json, sys, keeps; print(keeps.rest()); sys.exit(42)")),
+    "beside": (IMAGE, SOURCE),
+    "no_image": ({"PASTURE_IMAGE": "none.img"}, SOURCE),
+    "folder": ({"PASTURE_IMAGE": "{}"}, SOURCE),
+    "facts": ({}, ("--pasture-facts", "../app.img")),
+    "auto": (AUTO, SOURCE),
+    "auto_image": (AUTO, SOURCE),
 }
-"""Variables and words of a start by pasture-python, in a folder with an image."""
+"""Variables and words of a start by pasture-python, in a folder below one with an image."""
+KEEPS = """\
+import ctypes, os
+HERE = os.path.dirname(__file__)
+LIBRARY = ctypes.CDLL(f"{HERE}/library.so")
+FILE = ctypes.CDLL(None).open(f"{HERE}/data".encode(), os.O_RDONLY | os.O_CLOEXEC)
+os.read(FILE, 2)
+HAS = "data" in os.listdir(HERE)
+def rest():
+    return os.read(FILE, 9), LIBRARY.answer(), HAS
+"""
+"""A module with a file that it has read of, and a library that is known by all of its bytes."""
+MADE_LATER = b"one is made in the background"
 
 BEFORE_MAIN, BEFORE_MAIN_CALLS = "before main()", 3
 INTERPRETER = """
@@ -164,15 +179,24 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
     """Starts by pasture-python, each in a process of its own."""
     stub = python.parent / "pasture-python"
     variables, words = STARTS[row.entry]
-    work = folder / f"image-{row.entry}-{row.mode}"
-    if not (work / "app.img").exists():
-        work.mkdir(exist_ok=True)
-        build = ["-m", "pasture", "image", "build", "-o", "app.img", "--preload", "json"]
-        subprocess.check_call([python, *build], cwd=work, env=ENVIRON, stdout=subprocess.DEVNULL)
-    environ = ENVIRON | variables
-    whole = subprocess.run([stub, *words], cwd=work, env=environ, capture_output=True, check=False)
+    top = folder / f"image-{row.entry}-{row.mode}"
+    work = top / "here"
+    environ = ENVIRON | {name: value.format(top) for name, value in variables.items()}
+    if not (top / "app.img").exists():
+        build_image(python, top, environ)
+        work.mkdir()
+        if row.entry == "beside":
+            (work / "json.py").write_text("dumps = repr\n")
+    command = [stub, *words]
+    plain = environ | {"PASTURE_IMAGE": "0"}
+    whole = subprocess.run(command, cwd=work, env=plain, capture_output=True, check=False)
+    if row.entry == "auto_image":
+        make_automatically(command, top, environ)
     for n in count(first, step):
-        log = work / "log"
+        log = top / "log"
+        if row.entry == "auto":
+            shutil.rmtree(top / "cache", ignore_errors=True)
+            (top / "cache").mkdir()
         command = [folder / "calls", log, stub.name, str(n), str(row.mode), stub, *words]
         line: dict[str, Any] = {"n": n, "failed": -1, "raised": ""}
         try:
@@ -196,13 +220,38 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
                 line["wrong"] = signal.Signals(-done.returncode).name + before_main
             elif not is_same and (done.returncode == 0 or not done.stderr):
                 line["wrong"] = f"status {done.returncode} and {done.stdout!r} without a word"
-            elif line["left"]:
+            elif line["left"] and MADE_LATER not in done.stderr:
                 line["wrong"] = f"{line['left']} processes are left"
             if "wrong" in line:
                 line["wrong"] += "\n" + done.stderr[-3000:].decode(errors="replace")
         yield json.dumps(line)
         if line["failed"] == 0:
             break
+
+
+def build_image(python: Path, top: Path, environ: dict[str, str]) -> None:
+    shutil.rmtree(top, ignore_errors=True)
+    (top / "lib").mkdir(parents=True)
+    (top / "lib" / "keeps.py").write_text(KEEPS)
+    (top / "lib" / "data").write_text("a file")
+    compile_c = ["cc", "-shared", "-fPIC", "-Wl,--build-id=none", "-x", "c", "-"]
+    source = b"int answer(void) { return 1; }"
+    subprocess.run([*compile_c, "-o", top / "lib" / "library.so"], input=source, check=True)
+    build = ["-m", "pasture", "image", "build", "-o", "app.img", "--preload", "json"]
+    if "PYTHONPATH" in environ:
+        build[-1] += ",keeps"
+    plain = environ | {"PASTURE_IMAGE": "0"}
+    subprocess.check_call([python, *build], cwd=top, env=plain, stdout=subprocess.DEVNULL)
+
+
+def make_automatically(command: list[str | Path], top: Path, environ: dict[str, str]) -> None:
+    """An image by a first start, which waits for it here."""
+    deadline = time.monotonic() + START_LIMIT_S
+    (top / "cache").mkdir(exist_ok=True)
+    subprocess.run(command, cwd=top / "here", env=environ, capture_output=True, check=False)
+    while not [*top.glob("cache/pasture/images/*.img")]:
+        assert time.monotonic() < deadline, "no image is made"
+        time.sleep(0.2)
 
 
 def run_placed(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:

@@ -120,8 +120,14 @@ def started(automatic: Automatic, *words: str) -> Ended:
 
 @pytest.mark.once
 def test_commands_that_import_the_same_share_an_image(automatic: Automatic) -> None:
-    first = "import json,decimal as d, its_own\nfrom os.path import join\nimport json\nx = 1"
-    same = "# again\nimport json\nimport decimal, its_own as o\nfrom\tos.path import sep\nprint(2)"
+    first = (
+        "import json,decimal as d, its_own\nfrom os.path import join\nimport json\n"
+        "important = 1\nimport reprlib, re"
+    )
+    same = (
+        "# again\nimport json\nimport decimal, its_own as o\nfrom\tos.path import sep\nprint(2)\n"
+        "import reprlib\nimport re, re"
+    )
     another = "import json\nprint(3)"
     assert b"one is made in the background" in started(automatic, "-c", first).err
     image = automatic.wait()
@@ -130,6 +136,14 @@ def test_commands_that_import_the_same_share_an_image(automatic: Automatic) -> N
     assert (again.out, b"started from the image" in again.err) == (b"own 2\n", True)
     assert b"there is no image yet" in started(automatic, "-c", another).err
     assert b"started from the image" not in started(automatic, "-c", "print(4)").err
+
+
+@pytest.mark.once
+def test_a_command_of_many_imports_is_run(automatic: Automatic) -> None:
+    many = "".join(f" import module_{number}\n" for number in range(2000))
+    ended = started(automatic, "-S", "-c", f"if 0:\n{many}print(1)")
+    assert (ended.out, NO_START_FILES in ended.err) == (b"1\n", True)
+    assert b"a program without a name" in started(automatic, "-c", "").err
 
 
 NO_START_FILES = b"none is made without start files"
@@ -148,15 +162,23 @@ NO_FOLDER = b"there is no cache folder of this user alone"
         ({"XDG_CACHE_HOME": "{}/file"}, NO_FOLDER),
         ({"XDG_CACHE_HOME": "{}/" + "x" * 4000}, NO_FOLDER),
         ({"XDG_CACHE_HOME": "", "HOME": ""}, NO_FOLDER),
+        ({"XDG_CACHE_HOME": None, "HOME": None}, NO_FOLDER),
+        *([({"XDG_CACHE_HOME": "{}/foreign"}, NO_FOLDER)] if os.geteuid() == 0 else []),
     ],
 )
 def test_images_lie_in_a_cache_folder_of_the_user_alone(
-    automatic: Automatic, variables: dict[str, str], why: bytes
+    automatic: Automatic, variables: dict[str, str | None], why: bytes
 ) -> None:
     (automatic.folder / "file").write_text("")
     (automatic.folder / "open").mkdir()
     (automatic.folder / "open").chmod(0o777)
-    automatic.environ |= {name: one.format(automatic.folder) for name, one in variables.items()}
+    (automatic.folder / "foreign").mkdir()
+    if os.geteuid() == 0:
+        os.chown(automatic.folder / "foreign", 1234, 1234)
+    for name, value in variables.items():
+        del automatic.environ[name]
+        if value is not None:
+            automatic.environ[name] = value.format(automatic.folder)
     ended = started(automatic, "-S", "-c", "import json; print(1)")
     assert (ended.status, ended.out) == (0, b"1\n")
     assert why in ended.err
@@ -244,6 +266,25 @@ def test_an_image_that_does_not_fit_any_more_is_made_again(automatic: Automatic)
     while image.stat().st_ino == whole.st_ino and time.monotonic() < deadline:
         time.sleep(0.1)
     assert b"started from the image" in automatic.run(program).err
+
+
+@pytest.mark.once
+def test_an_image_that_is_not_for_a_program_is_kept_and_dated_by_its_use(
+    automatic: Automatic,
+) -> None:
+    program = automatic.program(".hidden.py")
+    automatic.run(program)
+    image = automatic.wait()
+    assert image.name.startswith("-hidden.py-")
+    os.utime(image, (1, 1))
+    assert b"started from the image" in automatic.run(program).err
+    used = image.stat()
+    assert used.st_mtime > 1
+    automatic.environ["LOCPATH"] = "/"
+    ended = automatic.run(program)
+    assert b"a variable that matters at the start: LOCPATH" in ended.err
+    assert (b"one is made" in ended.err, automatic.builders()) == (False, [])
+    assert image.stat().st_mtime == used.st_mtime
 
 
 @pytest.mark.once

@@ -67,6 +67,8 @@ OTHERS = {
     "nothing": ("settings_app", lambda f: None),
     "a folder without a module": ("settings_app", lambda f: written(f / "settings_app" / "data")),
     "text": ("settings_app", lambda f: written(f / "settings_app.txt")),
+    "text in a folder": ("settings_app", lambda f: written(f / "settings_app" / "__init__.txt")),
+    "a file without an end": ("settings_app", lambda f: written(f / "settings_app")),
     "another name": ("settings_app", lambda f: written(f / "settings_application.py")),
     "a beginning": ("settings_app", lambda f: written(f / "settings.py")),
     "built in": ("sys", lambda f: written(f / "sys.py")),
@@ -134,6 +136,12 @@ def test_modules_that_the_image_has_from_that_folder_are_no_others(projects: Ima
         written(lib / "program.py", source)
         assert projects.run(*words, cwd=place) == projects.python(*words, cwd=place)
         assert projects.why(*words, cwd=place) == ""
+
+
+def test_a_long_program_is_no_archive(projects: Images, tmp_path: Path) -> None:
+    program = written(tmp_path / "long.py", f"{'#' * 100_000}\nprint(1)\n")
+    assert projects.why(str(program)) == ""
+    assert projects.run(str(program)).out == b"1\n"
 
 
 def test_a_program_that_is_an_archive_is_run_by_the_interpreter(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from images import STUB
@@ -29,3 +32,83 @@ def test_what_is_recorded_ends_without_a_word_when_its_starter_is_killed(group: 
         assert starter.stdout.readline() == b"ready\n"
         starter.kill()
         assert starter.stderr.read() == b"", "ends once no process has it open"
+
+
+FILTERED = Path(__file__).with_name("filtered.py")
+LOOKS = """
+import ctypes, mmap, os, signal
+call = ctypes.CDLL(None).syscall
+STAT, OPENAT, PRCTL, SECCOMP = 4, 257, 157, 317
+status = ctypes.create_string_buffer(256)
+os.chdir("/")
+os.access("by-a-relative-path", 0)
+folder = os.open("/usr", os.O_RDONLY)
+os.access("by-a-descriptor", 0, dir_fd=folder)
+os.listdir(folder)
+os.fstat(folder)
+os.lstat("/proc/self")
+call(STAT, b"/by-an-old-call", status)
+pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+at = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+end = at + mmap.PAGESIZE
+ctypes.CDLL(None).mprotect(ctypes.c_void_p(end), mmap.PAGESIZE, 0)
+ctypes.memmove(end - 7, b"/whole\\0", 7)
+call(STAT, ctypes.c_void_p(end - 7), status)
+ctypes.memmove(end - 5, b"/half", 5)
+call(STAT, ctypes.c_void_p(end - 5), status)
+call(OPENAT, -100, ctypes.c_void_p(1), 0)
+for option in (15, 38, 22):  # PR_SET_NAME, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
+    call(PRCTL, option, b"name" if option == 15 else int(option == 38), 0, 0, 0)
+call(SECCOMP, 9, 0, 0)
+child = os.fork()
+if child == 0:
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os._exit(3)
+assert os.WIFSTOPPED(os.waitpid(child, os.WUNTRACED)[1])
+os.kill(child, signal.SIGCONT)
+print(os.WEXITSTATUS(os.waitpid(child, 0)[1]))
+"""
+
+
+def recorded(*filters: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """What a program prints, and the calls that are recorded of it with their paths."""
+    record = os.memfd_create("record")
+    words = [word for name in filters for word in (sys.executable, str(FILTERED), name)]
+    command = [*words, str(STUB), "--pasture-record", str(record), sys.executable, "-c", LOOKS]
+    done = subprocess.run(command, pass_fds=[record], capture_output=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    with open(record, "rb") as file:  # noqa: PTH123
+        file.seek(0)
+        rows = [row.split(b"\t") for row in file.read().split(b"\0")[:-1]]
+    own = b"/proc/%b/"  # by its number
+    return done.stdout, [(row[1], row[-1].replace(own % row[0], b"/proc/self/")) for row in rows]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
+def test_a_program_is_recorded_alike_with_a_listener_and_traced() -> None:
+    said, calls = recorded()
+    assert said == b"3\n"
+    for expected in (
+        (b"access", b"/./by-a-relative-path"),
+        (b"access", b"/usr/by-a-descriptor"),
+        (b"list", b"/usr"),
+        (b"stat", b"/proc/self"),
+        (b"stat", b"/by-an-old-call"),
+        (b"stat", b"/whole"),
+        (b"stat", b"/half"),
+    ):
+        assert any(call == expected for call in calls), expected
+    assert [name for name, _ in calls].count(b"confine") == 3
+    for name in ("listener", "seccomp"):
+        assert recorded(name) == (said, calls), name
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
+def test_what_cannot_be_recorded_is_not_run() -> None:
+    filters = [word for name in ("ptrace", "seccomp") for word in (sys.executable, FILTERED, name)]
+    command = [*filters, STUB, "--pasture-record", "1", "/bin/echo", "ran"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert done.stdout == b""
+    assert b"cannot be recorded: seccomp and ptrace" in done.stderr
+    done = subprocess.run([*command[6:-2], "/none"], capture_output=True, check=False, timeout=60)
+    assert b"cannot be recorded: /none: No such file" in done.stderr

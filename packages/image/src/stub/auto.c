@@ -158,15 +158,8 @@ find_folder(char *folder, size_t size)
     else {
         return false;
     }
-    if (length < 0 || (size_t)length + sizeof "/pasture/images" > size || !is_ours_alone(folder)) {
-        return false;
-    }
-    strcpy(folder + length, "/pasture");
-    if (!is_ours_alone(folder)) {
-        return false;
-    }
-    strcat(folder, "/images");
-    return is_ours_alone(folder);
+    return (size_t)length + sizeof "/pasture/images" <= size && is_ours_alone(folder)
+           && is_ours_alone(strcat(folder, "/pasture")) && is_ours_alone(strcat(folder, "/images"));
 }
 
 const char *
@@ -244,28 +237,34 @@ names_seen(void)
     return file;
 }
 
-/* Nothing of the caller's stays open, so that no reader of a pipe waits for this process. */
 static void
+close_from(int first)
+{
+    if (syscall(SYS_close_range, first, ~0u, 0) < 0) { /* not reached: Linux before 5.9 */
+        for (int i = first; i < 1024; i++) {           /* not reached: Linux before 5.9 */
+            (void)close(i);
+        }
+    }
+}
+
+/* Nothing of the caller's stays open, so that no reader of a pipe waits for this process; -1 if that
+   cannot be. */
+static int
 leave_caller(int locked, int names)
 {
     int null = open("/dev/null", O_RDWR);
     locked = fcntl(locked, F_DUPFD_CLOEXEC, NAMES + 1); /* out of the way of the other */
     names = fcntl(names, F_DUPFD_CLOEXEC, NAMES + 1);
-    (void)dup2(locked, LOCK);
-    (void)dup2(names, NAMES);
-    for (int i = 0; i < 3; i++) {
-        (void)dup2(null, i);
-    }
-    if (syscall(SYS_close_range, NAMES + 1, ~0u, 0) < 0) { /* not reached: Linux before 5.9 */
-        for (int i = NAMES + 1; i < 1024; i++) {           /* not reached: Linux before 5.9 */
-            (void)close(i);
-        }
-    }
+    int failed =
+        (dup2(locked, LOCK) | dup2(names, NAMES) | dup2(null, 0) | dup2(null, 1) | dup2(null, 2))
+        < 0;
+    close_from(NAMES + 1);
     (void)setpriority(PRIO_PROCESS, 0, 19);
     (void)unsetenv("PASTURE");
     (void)unsetenv(SEEN);
     (void)setenv("PASTURE_IMAGE", "0", 1);
     (void)!chdir("/");
+    return -failed;
 }
 
 __attribute__((noreturn)) static void
@@ -283,7 +282,9 @@ make(const char *place, const char *python, const command_line *line, pid_t prog
     snprintf(pid, sizeof pid, "%ld", (long)program);
     memcpy(argv, fixed, sizeof fixed);
     memcpy(argv + count, line->option, line->options * sizeof *argv);
-    leave_caller(locked, names);
+    if (leave_caller(locked, names) < 0) {
+        _exit(1);
+    }
     execv(python, argv);
     _exit(1);
 }
@@ -300,7 +301,8 @@ start_apart(const char *place, const char *python, const command_line *line, int
         }
         _exit(0);
     }
-    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+    if (child > 0) {
+        (void)waitpid(child, NULL, 0);
     }
     return child;
 }
@@ -319,12 +321,8 @@ start_unseen(const char *place, const char *python, const command_line *line, in
             make(place, python, line, program, locked, names);
         }
         (void)!chdir("/");
-        if (syscall(SYS_close_range, 0, ~0u, 0) < 0) { /* not reached: Linux before 5.9 */
-            for (int i = 0; i < 1024; i++) {           /* not reached: Linux before 5.9 */
-                (void)close(i);
-            }
-        }
-        while (waitpid(-1, NULL, 0) > 0 || errno == EINTR) {
+        close_from(0);
+        while (waitpid(-1, NULL, 0) > 0) {
         }
         _exit(0);
     }

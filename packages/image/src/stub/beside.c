@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include "beside.h"
 
-#include <dirent.h>
+#include "folder.h"
+
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -14,19 +16,20 @@
 
 #define ARCHIVE_END_BYTES (22 + 65535) /* its last record, with the longest comment */
 
-static int
-open_folder(const command_line *line)
+/* NULL if there is none. */
+static const char *
+folder_of(const command_line *line)
 {
     static char path[PATH_MAX];
     if (line->kind != 'f') {
-        return open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return ".";
     }
     if (realpath(line->text, path) == NULL) {
-        return -1;
+        return NULL;
     }
     char *slash = strrchr(path, '/');
     slash[slash == path] = 0;
-    return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return path;
 }
 
 /* Its number in the image's table; `folders` if the image has nothing from there. */
@@ -40,8 +43,8 @@ number_of(const manifest *m, int folder)
         return m->folders;
     }
     while (i < m->folders
-           && (stat(manifest_at(m, known[i].path), &s) < 0 || s.st_dev != own.st_dev
-               || s.st_ino != own.st_ino)) {
+           && (stat(manifest_at(m, known[i].path), &s) < 0
+               || ((s.st_dev ^ own.st_dev) | (s.st_ino ^ own.st_ino)) != 0)) {
         i++;
     }
     return i;
@@ -87,23 +90,20 @@ bool
 beside_is_package(int folder, const char *name, bool is_open)
 {
     static const char init[] = "__init__";
-    int inside = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (inside < 0 || is_open) {
-        if (inside >= 0) {
-            (void)close(inside);
-        }
-        return inside >= 0;
+    struct stat s;
+    if (fstatat(folder, name, &s, 0) < 0 || !S_ISDIR(s.st_mode)) {
+        return false;
     }
-    DIR *entries = fdopendir(inside);
-    struct dirent *entry;
+    char *entries = is_open ? NULL : folder_names(folder, name);
+    if (entries == NULL) {
+        return true; /* where it cannot be listed, the interpreter may find a file in it all the same */
+    }
     bool found = false;
-    while (entries != NULL && !found && (entry = readdir(entries)) != NULL) {
-        found = strncmp(entry->d_name, init, sizeof init - 1) == 0
-                && beside_is_module(entry->d_name + sizeof init - 1);
+    for (const char *entry = entries; *entry && !found; entry += strlen(entry) + 1) {
+        found =
+            strncmp(entry, init, sizeof init - 1) == 0 && beside_is_module(entry + sizeof init - 1);
     }
-    if (entries != NULL) {
-        (void)closedir(entries);
-    }
+    free(entries);
     return found;
 }
 
@@ -126,37 +126,41 @@ const char *
 beside_found(const manifest *m, const command_line *line)
 {
     static char found[NAME_MAX + 1];
-    int folder = m->names ? open_folder(line) : -1;
-    DIR *entries = folder >= 0 ? fdopendir(folder) : NULL;
-    struct dirent *entry;
-    const char *why = NULL;
-    if (entries == NULL) {
-        return NULL; /* the interpreter finds nothing there, either */
+    const char *path = m->names ? folder_of(line) : NULL;
+    if (path == NULL) {
+        return NULL;
+    }
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    char *entries = folder >= 0 ? folder_names(folder, ".") : NULL;
+    if (entries == NULL) { /* importlib, too, finds nothing where it may not look */
+        return errno == EACCES ? NULL : path;
     }
     uint64_t number = number_of(m, folder);
-    while (why == NULL && (entry = readdir(entries)) != NULL) {
-        if (takes_the_place(m, folder, number, entry->d_name)) {
-            why = strcpy(found, entry->d_name);
+    const char *why = NULL;
+    for (const char *entry = entries; *entry && why == NULL; entry += strlen(entry) + 1) {
+        if (takes_the_place(m, folder, number, entry)) {
+            why = strcpy(found, entry);
         }
     }
-    (void)closedir(entries);
+    (void)close(folder);
+    free(entries);
     return why;
 }
 
-int
-beside_is_archive(const char *program)
+const char *
+beside_no_script(const char *program)
 {
     static char end[ARCHIVE_END_BYTES];
-    int file = open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat s;
-    bool is_one = false;
-    if (file >= 0 && fstat(file, &s) == 0) {
-        off_t begin = s.st_size > ARCHIVE_END_BYTES ? s.st_size - ARCHIVE_END_BYTES : 0;
-        ssize_t length = pread(file, end, sizeof end, begin);
-        is_one = length > 0 && memmem(end, (size_t)length, "PK\5\6", 4) != NULL;
+    if (stat(program, &s) < 0 || !S_ISREG(s.st_mode)) {
+        return "the program is no plain file";
     }
-    if (file >= 0) {
-        (void)close(file);
+    int file = open(program, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    off_t begin = s.st_size > ARCHIVE_END_BYTES ? s.st_size - ARCHIVE_END_BYTES : 0;
+    ssize_t length = pread(file, end, sizeof end, begin);
+    (void)close(file);
+    if (length < 0) {
+        return "the program cannot be read";
     }
-    return is_one;
+    return memmem(end, (size_t)length, "PK\5\6", 4) != NULL ? "the program is an archive" : NULL;
 }

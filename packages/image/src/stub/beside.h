@@ -10,8 +10,9 @@
 /* NULL, or the name of a module in that folder in whose place the image has another one. */
 const char *beside_found(const manifest *m, const command_line *line);
 
-/* Whether a program is an archive, which comes to the search path itself. */
-int beside_is_archive(const char *program);
+/* NULL, or why a program is no script. Directories, archives, files that cannot be read, and pipes are for
+   the interpreter: what it says of them, it says before any program runs. */
+const char *beside_no_script(const char *program);
 
 /* Whether a file with that behind its name is a module: also a library for another version. */
 bool beside_is_module(const char *suffix);

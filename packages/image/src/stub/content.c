@@ -4,8 +4,10 @@
 #define _GNU_SOURCE
 #include "content.h"
 
-#include <dirent.h>
+#include "folder.h"
+
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -26,15 +28,16 @@ bool
 content_sum(int file, uint64_t *sum)
 {
     struct stat s;
-    if (fstat(file, &s) < 0 || !S_ISREG(s.st_mode) || s.st_size <= 0) {
+    if (fstat(file, &s) < 0) {
         return false;
     }
     void *data = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (data == MAP_FAILED) {
+    if (data == MAP_FAILED) { /* or it is empty */
         return false;
     }
     *sum = manifest_sum(data, (uint64_t)s.st_size);
-    return munmap(data, (size_t)s.st_size) == 0;
+    (void)munmap(data, (size_t)s.st_size);
+    return true;
 }
 
 bool
@@ -42,33 +45,28 @@ content_sum_of_answer(const char *path, uint64_t *sum)
 {
     _Alignas(uint64_t) char text[4096];
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    ssize_t length = file >= 0 ? read(file, text, sizeof text) : -1;
-    if (file >= 0) {
-        (void)close(file);
+    ssize_t length = read(file, text, sizeof text);
+    (void)close(file);
+    if (length < 0) {
+        return false;
     }
-    *sum = length >= 0 ? manifest_sum(text, (uint64_t)length) : 0;
-    return length >= 0;
+    *sum = manifest_sum(text, (uint64_t)length);
+    return true;
 }
 
 bool
 content_sum_of_names(const char *folder, uint64_t *sum)
 {
-    DIR *entries = opendir(folder);
-    struct dirent *entry;
+    char *names = folder_names(AT_FDCWD, folder);
     *sum = 0;
-    while (entries != NULL && (entry = readdir(entries)) != NULL) {
-        _Alignas(uint64_t) char name[sizeof entry->d_name];
-        size_t length = strlen(entry->d_name);
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0
-            && strcmp(entry->d_name, "__pycache__") != 0) {
-            memcpy(name, entry->d_name, length + 1);
-            *sum += manifest_sum(name, length);
-        }
+    if (names == NULL) {
+        return false;
     }
-    if (entries != NULL) {
-        (void)closedir(entries);
+    for (const char *name = names; *name; name += strlen(name) + 1) {
+        *sum += strcmp(name, "__pycache__") != 0 ? manifest_sum(name, strlen(name)) : 0;
     }
-    return entries != NULL;
+    free(names);
+    return true;
 }
 
 /* The kernel sets that time at each change of a file, and lets none choose it. */
@@ -76,7 +74,7 @@ static bool
 is_untouched(const manifest_source *source, const struct stat *s)
 {
     uint64_t changed_ns = (uint64_t)s->st_ctim.tv_sec * 1000000000 + (uint64_t)s->st_ctim.tv_nsec;
-    return source->changed_ns && source->inode == s->st_ino && source->changed_ns == changed_ns;
+    return source->inode == s->st_ino && source->changed_ns == changed_ns; /* 0: not known */
 }
 
 bool

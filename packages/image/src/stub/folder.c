@@ -3,12 +3,54 @@
 #include "folder.h"
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define END ".img"
+
+static char *
+read_names(DIR *stream)
+{
+    char *names = NULL;
+    size_t bytes;
+    FILE *list = open_memstream(&names, &bytes);
+    struct dirent *entry;
+    if (list == NULL) {
+        return NULL;
+    }
+    while (errno = 0, (entry = readdir(stream)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            (void)fwrite(entry->d_name, strlen(entry->d_name) + 1, 1, list);
+        }
+    }
+    bool is_whole = errno == 0;
+    if (fclose(list) == 0 && is_whole) {
+        return names;
+    }
+    free(names);
+    return NULL;
+}
+
+char *
+folder_names(int at, const char *path)
+{
+    int folder = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) {
+        return NULL;
+    }
+    DIR *stream = fdopendir(folder);
+    char *names = stream != NULL ? read_names(stream) : NULL;
+    (void)(stream != NULL ? closedir(stream) : close(folder));
+    if (names == NULL) {
+        errno = EIO;
+    }
+    return names;
+}
 
 bool
 folder_is(const char *path)
@@ -22,35 +64,32 @@ newest_first(const void *one, const void *other)
 {
     long long a = ((const folder_image *)one)->mtime_ns;
     long long b = ((const folder_image *)other)->mtime_ns;
-    return a < b ? 1 : a > b ? -1 : 0;
+    return (a < b) - (a > b);
 }
 
 static bool
 is_image(const char *name)
 {
-    size_t length = strlen(name);
-    return name[0] != '.' && length > strlen(END) && strcmp(name + length - strlen(END), END) == 0;
+    const char *end = strrchr(name, '.');
+    return name[0] != '.' && end != NULL && strcmp(end, END) == 0;
 }
 
 size_t
 folder_find(const char *folder, folder_image images[FOLDER_MAX_IMAGES])
 {
     size_t found = 0;
-    DIR *stream = opendir(folder);
-    struct dirent *entry;
-    while (stream != NULL && found < FOLDER_MAX_IMAGES && (entry = readdir(stream)) != NULL) {
+    char *names = folder_names(AT_FDCWD, folder);
+    for (char *name = names; name != NULL && *name && found < FOLDER_MAX_IMAGES;
+         name += strlen(name) + 1) {
         struct stat s;
         folder_image *image = &images[found];
-        int length = snprintf(image->path, sizeof image->path, "%s/%s", folder, entry->d_name);
-        if (is_image(entry->d_name) && length < (int)sizeof image->path
-            && stat(image->path, &s) == 0 && S_ISREG(s.st_mode)) {
+        (void)snprintf(image->path, sizeof image->path, "%s/%s", folder, name);
+        if (is_image(name) && stat(image->path, &s) == 0 && S_ISREG(s.st_mode)) {
             image->mtime_ns = s.st_mtim.tv_sec * 1000000000LL + s.st_mtim.tv_nsec;
             found++;
         }
     }
-    if (stream != NULL) {
-        (void)closedir(stream);
-    }
+    free(names);
     qsort(images, found, sizeof *images, newest_first);
     return found;
 }

@@ -14,6 +14,11 @@ typedef struct {
     long long mtime_ns;
 } folder_image;
 
+/* The names in a folder but for itself and the one above it, one behind the other up to an empty one, in
+   memory of the caller's. NULL, and errno, if it cannot be opened, or EIO if not all of it was read. `at`
+   as in openat(2). */
+char *folder_names(int at, const char *path);
+
 /* Whether a path is that of a folder. */
 bool folder_is(const char *path);
 

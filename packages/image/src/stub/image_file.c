@@ -35,16 +35,13 @@ because(const char *what, const char *detail)
 static bool
 knows_all_users(void)
 {
-    char map[64];
+    char map[64] = {0};
+    unsigned count = 0;
     int file = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-    ssize_t length = file >= 0 ? read(file, map, sizeof map - 1) : -1;
-    unsigned inside, outside, count;
-    if (file >= 0) {
-        (void)close(file);
-    }
-    map[length < 0 ? 0 : length] = 0;
-    return sscanf(map, "%u %u %u", &inside, &outside, &count) == 3 && inside == 0 && outside == 0
-           && count == UINT32_MAX;
+    (void)!read(file, map, sizeof map - 1);
+    (void)close(file);
+    (void)sscanf(map, " 0 0 %u", &count);
+    return count == UINT32_MAX;
 }
 
 static const char *

@@ -65,7 +65,7 @@ void
 imports_find(const char *text, char *names, size_t size)
 {
     names[0] = 0;
-    for (const char *at = text; at != NULL && *at;) {
+    for (const char *at = text; at != NULL;) {
         at += strspn(at, " \t\r\n;");
         const char *rest;
         if ((rest = after_word(at, "import")) != NULL) {

@@ -23,22 +23,21 @@ interpreter_own_path(char *path)
 {
     ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
     if (length > 0) {
-        path[length < PATH_MAX ? length : 0] = 0;
-        return strlen(path);
+        path[length] = 0;
+        return (size_t)length;
     }
     /* Without /proc: as the kernel was given it. */
     const char *given = (const char *)getauxval(AT_EXECFN);
-    return given != NULL && realpath(given, path) != NULL ? strlen(path) : 0;
+    return realpath(given, path) != NULL ? strlen(path) : 0;
 }
 
 /* A link of that name may lead to this program. */
 static bool
-is_another_program(const char *path)
+is_another_program(const char *path, const struct stat *own)
 {
-    char own_path[PATH_MAX + 1];
-    struct stat own, other;
-    return interpreter_own_path(own_path) && stat(own_path, &own) == 0 && stat(path, &other) == 0
-           && S_ISREG(other.st_mode) && (own.st_ino != other.st_ino || own.st_dev != other.st_dev);
+    struct stat other;
+    return stat(path, &other) == 0 && S_ISREG(other.st_mode)
+           && ((own->st_ino ^ other.st_ino) | (own->st_dev ^ other.st_dev)) != 0;
 }
 
 const char *
@@ -46,16 +45,17 @@ interpreter_find(void)
 {
     static char path[PATH_MAX + 16];
     const char *named = getenv("PASTURE_PYTHON");
-    if (named != NULL && named[0] == '/') {
-        return is_another_program(named) ? named : NULL;
-    }
-    if (!interpreter_own_path(path)) {
+    struct stat own;
+    if (!interpreter_own_path(path) || stat(path, &own) < 0) {
         return NULL;
+    }
+    if (named != NULL && named[0] == '/') {
+        return is_another_program(named, &own) ? named : NULL;
     }
     char *name = strrchr(path, '/') + 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         strcpy(name, names[i]);
-        if (is_another_program(path)) {
+        if (is_another_program(path, &own)) {
             return path;
         }
     }

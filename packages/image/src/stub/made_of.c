@@ -9,13 +9,13 @@
 
 #include "beside.h"
 #include "content.h"
+#include "folder.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -89,18 +89,15 @@ has_the_same(const manifest *m, const manifest_searched *searched, int folder)
     for (const char *at = found; *at; at += strlen(at) + 1) {
         left++;
     }
-    DIR *entries = fdopendir(folder);
-    struct dirent *entry;
+    char *entries = folder_names(folder, ".");
     bool same = entries != NULL;
-    while (same && (entry = readdir(entries)) != NULL) {
+    for (const char *at = entries; same && *at; at += strlen(at) + 1) {
         const char *end;
-        if (counts(folder, names, entry->d_name, &end)) {
-            same = left-- > 0 && is_listed(found, entry->d_name, strlen(entry->d_name), end);
+        if (counts(folder, names, at, &end)) {
+            same = left-- > 0 && is_listed(found, at, strlen(at), end);
         }
     }
-    if (entries != NULL) {
-        (void)closedir(entries);
-    }
+    free(entries);
     return same && left == 0;
 }
 
@@ -130,8 +127,10 @@ folder_differs(const manifest *m, const manifest_searched *searched)
     if (!*names) {
         return NULL;
     }
-    int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return folder >= 0 && has_the_same(m, searched, folder) ? NULL : path;
+    int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    bool same = has_the_same(m, searched, folder);
+    (void)close(folder);
+    return same ? NULL : path;
 }
 
 static bool

@@ -6,7 +6,6 @@
 #include "machine.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,12 +75,6 @@ is_range(uint64_t start, uint64_t length)
 }
 
 static bool
-meet(uint64_t start, uint64_t length, uint64_t other, uint64_t other_length)
-{
-    return start < other + other_length && other < start + length;
-}
-
-static bool
 is_in_region(const manifest *m, uint64_t address, uint64_t length, uint32_t protection)
 {
     const manifest_region *r = manifest_regions(m);
@@ -138,11 +131,11 @@ kernels_fit(const manifest *m)
     return true;
 }
 
-static bool
-meets_kernel(const manifest *m, uint64_t start, uint64_t length)
+bool
+manifest_meets_kernel(const manifest *m, uint64_t start, uint64_t length)
 {
     for (uint64_t i = 0; i < m->kernels; i++) {
-        if (meet(start, length, m->kernel[i].start, m->kernel[i].length)) {
+        if (manifest_meet(start, length, m->kernel[i].start, m->kernel[i].length)) {
             return true;
         }
     }
@@ -158,7 +151,7 @@ regions_fit(const checked *c)
     }
     const manifest_region *r = manifest_regions(m);
     for (uint64_t i = 0; i < m->regions; i++) {
-        if (!is_region(m, &r[i]) || meets_kernel(m, r[i].start, r[i].length)) {
+        if (!is_region(m, &r[i]) || manifest_meets_kernel(m, r[i].start, r[i].length)) {
             return false;
         }
         if (r[i].source != MANIFEST_ANONYMOUS) {
@@ -293,7 +286,7 @@ stack_fits(const manifest *m)
         || !is_range(m->stack_end - m->stack_limit_bytes, m->stack_limit_bytes)
         || m->stack_source >= m->sources || m->stack_length > m->stack_limit_bytes
         || m->stack_pointer >= m->stack_end || m->stack_pointer < m->stack_end - m->stack_length
-        || meets_kernel(m, m->stack_end - m->stack_limit_bytes, m->stack_limit_bytes)) {
+        || manifest_meets_kernel(m, m->stack_end - m->stack_limit_bytes, m->stack_limit_bytes)) {
         return false;
     }
     const manifest_source *source = &manifest_sources(m)[m->stack_source];

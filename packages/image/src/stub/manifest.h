@@ -3,6 +3,7 @@
 #ifndef STUB_MANIFEST_H
 #define STUB_MANIFEST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -120,6 +121,15 @@ uint64_t manifest_checksum(const void *data, uint64_t bytes);
 
 /* The same sum of any bytes, all of them. */
 uint64_t manifest_sum(const void *data, uint64_t bytes);
+
+/* Whether a range meets one that the kernel maps into a process. */
+bool manifest_meets_kernel(const manifest *m, uint64_t start, uint64_t length);
+
+static inline bool
+manifest_meet(uint64_t start, uint64_t length, uint64_t other, uint64_t other_length)
+{
+    return start < other + other_length && other < start + length;
+}
 
 static inline const void *
 manifest_at(const manifest *m, uint64_t offset)

@@ -11,13 +11,10 @@ const char options_switches[] = "uB"; /* as in pasture_image/inside/switches.py 
 static void
 add(command_line *line, char letter, char *argument)
 {
-    char *flag = malloc(3);
-    if (flag == NULL) {
-        abort();
-    }
+    static char flags[128][3]; /* all known letters are ASCII */
+    char *flag = flags[(unsigned char)letter];
     flag[0] = '-';
     flag[1] = letter;
-    flag[2] = 0;
     line->option[line->options++] = flag;
     if (argument != NULL) {
         line->option[line->options++] = argument;

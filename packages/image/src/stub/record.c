@@ -330,10 +330,7 @@ serve(int listener, FILE *log)
 {
     struct pollfd ready = {listener, POLLIN, 0};
     (void)ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, 1UL); /* both on one processor: faster */
-    while (poll(&ready, 1, -1) >= 0 || errno == EINTR) {
-        if (ready.revents & POLLHUP) {
-            return;
-        }
+    while (poll(&ready, 1, -1) > 0 && !(ready.revents & POLLHUP)) {
         struct seccomp_notif asked = {0};
         if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0) {
             continue; /* a signal has come first */
@@ -386,8 +383,8 @@ trace(FILE *log)
 {
     int status;
     pid_t thread;
-    while ((thread = waitpid(-1, &status, __WALL)) > 0 || errno == EINTR) {
-        if (thread < 0 || !WIFSTOPPED(status)) {
+    while ((thread = waitpid(-1, &status, __WALL)) > 0) {
+        if (!WIFSTOPPED(status)) {
             continue;
         }
         int signal = WSTOPSIG(status), event = status >> 16;
@@ -528,6 +525,7 @@ record_run(int log, char **argv)
         return;
     }
     if (child == 0) {
+        (void)close(pair[0]); /* or no end of the other process would be seen */
         run(pair[1], log, argv);
     }
     (void)close(pair[1]);

@@ -30,7 +30,6 @@ extern const unsigned int __rseq_size __attribute__((weak));
 #define ROUND(n) (((uint64_t)(n) + OS_PAGE - 1) & -OS_PAGE)
 #define STACK_BYTES (16 * OS_PAGE)
 #define ASIDE_BYTES (64 * OS_PAGE)
-#define MAX_RANGES 4096
 #define SPARE_MAPPINGS 256 /* for the program's own */
 #define FIRST_PLACE UINT64_C(0x100000000000)
 #define LAST_PLACE UINT64_C(0x700000000000)
@@ -38,32 +37,30 @@ extern const unsigned int __rseq_size __attribute__((weak));
 
 /* ---- what is mapped in this process ---- */
 
-static manifest_range own[MAX_RANGES];
-static size_t owns;
-static manifest_range kernels[MANIFEST_KERNELS];
+static uint64_t own_end;                         /* behind all that this program has mapped */
+static manifest_range kernels[MANIFEST_KERNELS]; /* [vvar], [vvar_vclock], [vdso] */
 static size_t kernels_found;
 
-static bool
+static void
 read_own_maps(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[4400];
-    if (maps == NULL) {
-        return false;
-    }
-    while (fgets(line, sizeof line, maps) != NULL && owns < MAX_RANGES) {
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
         unsigned long start, end;
-        if (sscanf(line, "%lx-%lx", &start, &end) != 2 || start >> 63) {
+        char begin;
+        int found = sscanf(line, "%lx-%lx %*s %*s 00:00 0 [v%c", &start, &end, &begin);
+        if (found < 2 || start >> 63) {
             continue;
         }
-        own[owns++] = (manifest_range){start, end - start};
-        if ((strstr(line, "[vvar") != NULL || strstr(line, "[vdso") != NULL)
-            && kernels_found < MANIFEST_KERNELS) {
-            kernels[kernels_found++] = own[owns - 1];
+        own_end = end;
+        if (found == 3 && kernels_found < MANIFEST_KERNELS) { /* not reached: none has more */
+            kernels[kernels_found++] = (manifest_range){start, end - start};
         }
     }
-    fclose(maps);
-    return owns < MAX_RANGES;
+    if (maps != NULL) {
+        fclose(maps);
+    }
 }
 
 /* Under another kernel they stay together, at another place. */
@@ -97,42 +94,29 @@ same_kernels(const manifest *m)
 /* ---- a place for the plan ---- */
 
 static bool
-meets(uint64_t start, uint64_t length, uint64_t other, uint64_t other_length)
-{
-    return start < other + other_length && other < start + length;
-}
-
-static bool
 is_free(const manifest *m, uint64_t place, uint64_t length)
 {
     const manifest_region *region = manifest_regions(m);
     for (uint64_t i = 0; i < m->regions; i++) {
-        if (meets(place, length, region[i].start, region[i].length)) {
+        if (manifest_meet(place, length, region[i].start, region[i].length)) {
             return false;
         }
     }
-    for (uint64_t i = 0; i < m->kernels; i++) {
-        if (meets(place, length, m->kernel[i].start, m->kernel[i].length)) {
-            return false;
-        }
-    }
-    return !meets(place, length, m->stack_end - m->stack_limit_bytes, m->stack_limit_bytes);
+    return !manifest_meets_kernel(m, place, length)
+           && !manifest_meet(place, length, m->stack_end - m->stack_limit_bytes,
+                             m->stack_limit_bytes);
 }
 
 static char *
 find_place(const manifest *m, uint64_t length)
 {
     for (uint64_t place = FIRST_PLACE; place < LAST_PLACE; place += NEXT_PLACE) {
-        if (!is_free(m, place, length)) {
-            continue;
-        }
-        char *found = mmap((void *)(uintptr_t)place, length, PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-        if ((uint64_t)(uintptr_t)found == place) {
-            return found;
-        }
-        if (found != MAP_FAILED) {
-            (void)munmap(found, length);
+        void *wanted = (void *)(uintptr_t)place;
+        if (is_free(m, place, length)
+            && mmap(wanted, length, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0)
+                   == wanted) {
+            return wanted;
         }
     }
     return NULL;
@@ -210,15 +194,11 @@ open_at(const manifest *m, const manifest_file *wanted)
     int flags = (int)wanted->flags;
     /* a named pipe that has come in the file's place would be waited for */
     int file = open(manifest_at(m, wanted->path), flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    bool is_right = file >= 0 && fstat(file, &s) == 0 && is_wanted(&s, wanted)
-                    && (flags & O_NONBLOCK || fcntl(file, F_SETFL, flags) == 0)
-                    && (!wanted->offset || lseek(file, (off_t)wanted->offset, SEEK_SET) >= 0);
-    if (is_right && file != number) {
-        is_right = dup3(file, number, O_CLOEXEC) == number;
-    }
-    if (file >= 0 && (!is_right || file != number)) {
-        (void)close(file);
-    }
+    (void)fcntl(file, F_SETFL, flags);
+    bool is_right = fstat(file, &s) == 0 && is_wanted(&s, wanted)
+                    && (!wanted->offset || lseek(file, (off_t)wanted->offset, SEEK_SET) >= 0)
+                    && dup3(file, number, O_CLOEXEC) == number; /* a high one: it is never `file` */
+    (void)close(file);
     return is_right;
 }
 
@@ -354,7 +334,7 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
     memcpy(numbers, files, m->sources * sizeof *numbers);
     plan->start = (uint64_t)(uintptr_t)place;
     plan->end = plan->start + s->all;
-    plan->last = own[owns - 1].start + own[owns - 1].length;
+    plan->last = own_end;
     plan->region = regions;
     plan->regions = m->regions;
     plan->file = numbers;
@@ -370,8 +350,7 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
     }
     write_letter(place, request, plan);
     write_map(m, auxv, plan);
-    const char *name = strrchr(request->python, '/');
-    strncpy(plan->comm, name != NULL ? name + 1 : request->python, sizeof plan->comm - 1);
+    strncpy(plan->comm, strrchr(request->python, '/') + 1, sizeof plan->comm - 1);
     char *words = place + s->letter - sizeof late - sizeof last; /* behind the message */
     plan->last_words = memcpy(words, last, sizeof last);
     plan->last_bytes = sizeof last - 1;
@@ -394,13 +373,12 @@ prepare_vdso(const manifest *m, int image, char *place, const sizes *s)
     if (pread(image, copy, length, (off_t)m->vdso_offset) != (ssize_t)length) {
         return "the image's vDSO cannot be read";
     }
-    for (size_t i = 0; i < kernels_found && !own_bytes; i++) {
+    for (size_t i = 0; i < kernels_found; i++) {
         if (kernels[i].start == getauxval(AT_SYSINFO_EHDR)) {
             own_bytes = kernels[i].length;
+            break;
         }
-        else {
-            at += kernels[i].length;
-        }
+        at += kernels[i].length;
     }
     const char *why = vdso_redirect(copy, length, own_bytes, at);
     if (why == NULL && mprotect(copy, length, PROT_READ | PROT_EXEC) < 0) {
@@ -468,19 +446,15 @@ same_stack_limit(const manifest *m)
     return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur == m->stack_limit_bytes;
 }
 
-/* The most mappings that a process may have; 0 if that is not known. */
+/* The most mappings that a process may have. */
 static uint64_t
 max_mappings(void)
 {
-    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
-    unsigned long found = 0;
-    if (file != NULL) {
-        if (fscanf(file, "%lu", &found) != 1) {
-            found = 0;
-        }
-        fclose(file);
-    }
-    return found;
+    char text[32] = {0};
+    int file = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
+    bool is_known = read(file, text, sizeof text - 1) > 0;
+    (void)close(file);
+    return is_known ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
 static bool
@@ -488,7 +462,7 @@ is_within(int limit, uint64_t bytes)
 {
     struct rlimit found;
     return getrlimit(limit, &found) == 0
-           && (found.rlim_cur == RLIM_INFINITY || bytes <= found.rlim_cur);
+           && bytes <= found.rlim_cur; /* RLIM_INFINITY: the largest */
 }
 
 /* What would fail when this program is gone already. */
@@ -502,11 +476,11 @@ is_too_large(const manifest *m)
         if (end > counted) { /* parts of a mapping follow it */
             uint64_t bytes = end - (r[i].start > counted ? r[i].start : counted);
             all += bytes;
-            data += (r[i].protection & PROT_WRITE) && !(r[i].flags & MAP_SHARED) ? bytes : 0;
+            data += r[i].protection & PROT_WRITE ? bytes : 0;
             counted = end;
         }
     }
-    if (most && m->regions + SPARE_MAPPINGS > most) {
+    if (m->regions + SPARE_MAPPINGS > most) {
         return "the image has more mappings than vm.max_map_count";
     }
     if (!is_within(RLIMIT_AS, all)) {
@@ -556,12 +530,10 @@ restore(const manifest *m, int image, const restore_request *request)
     if (why != NULL) {
         return why;
     }
-    bool is_same_kernel = host_has_vdso_of(m);
-    if (!read_own_maps() || !(is_same_kernel ? same_kernels(m) : are_neighbours())) {
-        return "this kernel maps something else into its processes";
-    }
-    if (!is_same_kernel && m->vdso >= m->kernels) {
-        return "the image was made under another kernel, which has no vDSO";
+    read_own_maps();
+    bool is_same_kernel = host_has_vdso_of(m) && same_kernels(m);
+    if (!is_same_kernel && (m->vdso >= m->kernels || !are_neighbours())) {
+        return "this kernel, or the image's, maps something unknown into its processes";
     }
     int *files = malloc((m->sources + 1) * sizeof *files);
     if (files == NULL) {
