@@ -25,12 +25,12 @@ CALLS = {
     "clock_settime": 227, "mbind": 237, "set_mempolicy": 238, "get_mempolicy": 239,
     "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "migrate_pages": 256,
     "unshare": 272, "move_pages": 279, "perf_event_open": 298, "fanotify_init": 300,
-    "open_by_handle_at": 304, "setns": 308, "finit_module": 313, "kexec_file_load": 320,
-    "seccomp": 317, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425, "io_uring_enter": 426,
-    "io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431,
-    "fsmount": 432, "fspick": 433, "mount_setattr": 442,
+    "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "finit_module": 313,
+    "kexec_file_load": 320, "seccomp": 317, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425,
+    "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
+    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "mount_setattr": 442,
 }  # fmt: skip
-OTHERWISE = ("mremap", "ptrace", "personality", "prctl", "seccomp")
+OTHERWISE = ("mremap", "process_vm_readv", "ptrace", "personality", "prctl", "seccomp")
 """Calls of the table that the profile allows, or allows with some arguments."""
 
 CLONE, CLONE3 = 56, 435

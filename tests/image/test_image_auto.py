@@ -141,7 +141,8 @@ def test_commands_that_import_the_same_share_an_image(automatic: Automatic) -> N
 @pytest.mark.once
 def test_a_command_of_many_imports_is_run(automatic: Automatic) -> None:
     many = "".join(f" import module_{number}\n" for number in range(2000))
-    ended = started(automatic, "-S", "-c", f"if 0:\n{many}print(1)")
+    text = "'''\nimport \nfrom . x\n'''"
+    ended = started(automatic, "-S", "-c", f"{text}\nif 0:\n{many}print(1)")
     assert (ended.out, NO_START_FILES in ended.err) == (b"1\n", True)
     assert b"a program without a name" in started(automatic, "-c", "").err
 

@@ -138,6 +138,17 @@ def test_modules_that_the_image_has_from_that_folder_are_no_others(projects: Ima
         assert projects.why(*words, cwd=place) == ""
 
 
+def test_a_module_beside_modules_of_the_image_is_another_one(own_images: Images) -> None:
+    own_images.module("ours", "")
+    own_images.built("--preload", "ours,random", "--files", "unchecked")
+    written(own_images.lib / "random.py")
+    words = ("-c", "import ours, random; print(random.__file__)")
+    assert "another one of: random.py" in own_images.why(*words, cwd=own_images.lib)
+    assert own_images.run(*words, cwd=own_images.lib) == own_images.python(
+        *words, cwd=own_images.lib
+    )
+
+
 def test_a_long_program_is_no_archive(projects: Images, tmp_path: Path) -> None:
     program = written(tmp_path / "long.py", f"{'#' * 100_000}\nprint(1)\n")
     assert projects.why(str(program)) == ""

@@ -447,6 +447,14 @@ def test_a_folder_of_many_files_that_are_no_images_is_no_obstacle(
     for number in range(70):
         (tmp_path / f"{number}.img").write_text("none")
     (tmp_path / "plain").touch()
+    for name in ("a.img", "b.img"):
+        shutil.copyfile(images.image, tmp_path / name)
+        (tmp_path / name).chmod(0o600)
+    folder = {"PASTURE_IMAGE": str(tmp_path)}
+    assert "an option: -q" in images.why("-q", "-c", "pass", environ=folder)
+    assert images.why(environ=folder) == ""
+    for name in ("a.img", "b.img"):
+        (tmp_path / name).unlink()
     for value, said in ((str(tmp_path), "the file is no image"), ("", "there is no image")):
         assert said in images.why(environ={"PASTURE_IMAGE": value})
 

@@ -57,6 +57,8 @@ call(STAT, ctypes.c_void_p(end - 7), status)
 ctypes.memmove(end - 5, b"/half", 5)
 call(STAT, ctypes.c_void_p(end - 5), status)
 call(OPENAT, -100, ctypes.c_void_p(1), 0)
+call(OPENAT, 999, b"of-no-folder", 0)
+os.access("/" + "long/" * 1000, 0)
 for option in (15, 38, 22):  # PR_SET_NAME, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP
     call(PRCTL, option, b"name" if option == 15 else int(option == 38), 0, 0, 0)
 call(SECCOMP, 9, 0, 0)
@@ -96,11 +98,15 @@ def test_a_program_is_recorded_alike_with_a_listener_and_traced() -> None:
         (b"stat", b"/by-an-old-call"),
         (b"stat", b"/whole"),
         (b"stat", b"/half"),
+        (b"open", b"of-no-folder"),
+        (b"access", b"/" + (b"long/" * 1000)[:4094]),
     ):
         assert any(call == expected for call in calls), expected
     assert [name for name, _ in calls].count(b"confine") == 3
     for name in ("listener", "seccomp"):
         assert recorded(name) == (said, calls), name
+    unread = recorded("process_vm_readv")
+    assert (unread[0], b"blind" in dict(unread[1])) == (said, True)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")

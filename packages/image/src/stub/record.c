@@ -201,7 +201,7 @@ install_filter(void)
     unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
     int listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                                 flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
-    return listener >= 0 || errno != EINVAL
+    return listener >= 0 || errno != EINVAL /* not reached: Linux before 5.19 */
                ? listener
                : (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 }
@@ -366,7 +366,7 @@ note_traced(pid_t thread, FILE *log)
 {
     entered found = {0};
     if (ptrace(GET_SYSCALL_INFO, thread, sizeof found, &found) <= 0 || found.what != ENTRY
-        || found.arch != OWN_ARCH) {
+        || found.arch != OWN_ARCH) { /* not reached: a program of another architecture */
         return;
     }
     for (size_t i = 0; i < CALLS; i++) {
@@ -421,7 +421,7 @@ send_descriptor(int channel, int descriptor)
     struct msghdr message = {
         .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     if (descriptor < 0) {
-        return write(channel, &byte, 1) == 1 ? 0 : -1;
+        return write(channel, &byte, 1) < 0 ? -1 : 0;
     }
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
@@ -453,18 +453,20 @@ record(int channel, int number)
     if (listener < 0 && attach(recorded) == 0) {
         (void)write(channel, "", 1); /* it goes on */
     }
-    FILE *log = NULL;
-    if (dup2(listener < 0 ? number : listener, 0) == 0 && dup2(number, 1) == 1
-        && syscall(SYS_close_range, 2, ~0u, 0) == 0) {
-        log = fdopen(1, "w");
+    if (dup2(listener < 0 ? number : listener, 0) < 0 || dup2(number, 1) < 0
+        || syscall(SYS_close_range, 2, ~0u, 0) < 0) {
+        _exit(0);
     }
-    if (log != NULL && listener >= 0) {
-        (void)signal(SIGCHLD, SIG_IGN);
-        serve(0, log);
+    FILE *log = fdopen(1, "w");
+    if (log == NULL) {
+        _exit(0);
     }
-    else if (log != NULL) {
+    if (listener < 0) {
         trace(log);
+        _exit(0);
     }
+    (void)signal(SIGCHLD, SIG_IGN);
+    serve(0, log);
     _exit(0);
 }
 
@@ -508,7 +510,7 @@ end_with_parent(pid_t parent)
     (void)sigaction(SIGTERM, &action, NULL);
     (void)sigprocmask(SIG_UNBLOCK, &term, NULL);
     (void)prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0);
-    if (getppid() != parent) { /* it was quicker */
+    if (getppid() != parent) { /* not reached: a race, in which the other was quicker */
         end_all(SIGTERM);
     }
 }

