@@ -41,12 +41,15 @@ static uint64_t own_end;                         /* behind all that this program
 static manifest_range kernels[MANIFEST_KERNELS]; /* [vvar], [vvar_vclock], [vdso] */
 static size_t kernels_found;
 
-static void
+static bool
 read_own_maps(void)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[4400];
-    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+    if (maps == NULL) {
+        return false;
+    }
+    while (fgets(line, sizeof line, maps) != NULL) {
         unsigned long start = 0, end = 0;
         char begin;
         int found = sscanf(line, "%lx-%lx %*s %*s 00:00 0 [v%c", &start, &end, &begin);
@@ -58,9 +61,9 @@ read_own_maps(void)
             kernels[kernels_found++] = (manifest_range){start, end - start};
         }
     }
-    if (maps != NULL) {
-        fclose(maps);
-    }
+    int error = ferror(maps);
+    fclose(maps);
+    return error == 0;
 }
 
 /* Under another kernel they stay together, at another place. */
@@ -533,7 +536,9 @@ restore(const manifest *m, int image, const restore_request *request)
     if (why != NULL) {
         return why;
     }
-    read_own_maps();
+    if (!read_own_maps()) {
+        return "what is mapped here cannot be read";
+    }
     bool is_same_kernel = host_has_vdso_of(m) && same_kernels(m);
     /* not reached: are_neighbours(), above */
     if (!is_same_kernel && (m->vdso >= m->kernels || !are_neighbours())) {
