@@ -5,7 +5,6 @@
 
 #include "folder.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -131,9 +130,12 @@ beside_found(const manifest *m, const command_line *line)
         return NULL;
     }
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    char *entries = folder >= 0 ? folder_names(folder, ".") : NULL;
-    if (entries == NULL) { /* importlib, too, finds nothing where it may not look */
-        return errno == EACCES ? NULL : path;
+    if (folder < 0) { /* importlib, too, finds nothing where it may not look */
+        return access(path, R_OK) < 0 ? NULL : path;
+    }
+    char *entries = folder_names(folder, ".");
+    if (entries == NULL) {
+        return path;
     }
     uint64_t number = number_of(m, folder);
     const char *why = NULL;
