@@ -381,6 +381,7 @@ main(int argc, char **argv)
         exec_wanted = atol(argv[3]);
         exec_mode = atol(argv[4]);
     }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* and with it all that it traces */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     program = fork();
     if (program == 0) {
