@@ -28,7 +28,7 @@ static inline bool
 readable(const void *start, size_t bytes)
 {
     uintptr_t at = (uintptr_t)start;
-    if (at % sizeof(uint32_t) != 0 || at < 4096 || !readable_word(at)) {
+    if (at % sizeof(uint32_t) != 0 || at == 0 || !readable_word(at)) {
         return false;
     }
     /* not reached: begins in a mapping, and ends behind it */

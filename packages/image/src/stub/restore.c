@@ -106,10 +106,11 @@ is_free(const manifest *m, uint64_t place, uint64_t length)
             return false;
         }
     }
-    /* not reached: the stack is at the end of all addresses */
-    return !manifest_meets_kernel(m, place, length)
-           && !manifest_meet(place, length, m->stack_end - m->stack_limit_bytes,
-                             m->stack_limit_bytes);
+    if (manifest_meets_kernel(m, place, length)) {
+        return false;
+    }
+    uint64_t stack = m->stack_end - m->stack_limit_bytes;
+    return !manifest_meet(place, length, stack, m->stack_limit_bytes);
 }
 
 static char *
