@@ -11,7 +11,7 @@ from outcomes import read_outcomes
 ROOT = Path(__file__).parents[2]
 
 THEIR_TESTS = """
-import gc, sys, pytest
+import sys, pytest
 
 KEPT = ["made before the fork"]
 
@@ -25,7 +25,7 @@ def test_that_fails():
     assert not KEPT
 
 def test_that_sees_the_seal():
-    assert id(KEPT) in map(id, gc.get_objects())
+    assert sys.getrefcount(KEPT) < 100
 """
 
 

@@ -83,6 +83,13 @@ def test_an_end_among_emptied_modules_is_not_asked_for() -> None:
     assert "main 1: held" in dict(differences((plain, plain), (ended(held="7"),) * 2))
 
 
+def test_lines_that_a_child_writes_again_may_be_there_once() -> None:
+    plain = (ended(stdout="a\na\nb\n"),) * 2
+    assert dict(differences(plain, (ended(stdout="a\nb\n"),) * 2)) == {}
+    for other in ("a\n", "a\na\nb\nb\n", "a\na\nb\nc\n"):
+        assert "stdout" in dict(differences(plain, (ended(stdout=other),) * 2))
+
+
 def test_what_is_documented_covers_children_alone() -> None:
     assert documented("main > child 0 1: deleted", image=False)
     assert not documented("main 1: deleted", image=False)
