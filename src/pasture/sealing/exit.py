@@ -103,6 +103,13 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
     Returns:
         What is to be done, and the seconds for which locks may still be waited for.
     """
+    try:
+        return _end(can_leave)
+    except MemoryError:  # there may be some again
+        return _end(can_leave)
+
+
+def _end(can_leave: bool) -> tuple[Ending, float]:
     wait = open_files.LockWait(LOCK_LIMIT_S)
     if not (_installed and can_leave):
         _finish_open_files(wait)
@@ -214,7 +221,7 @@ def _flush_standard_streams(wait: open_files.LockWait) -> bool:
     return all([_flush_standard(name, wait) for name in ("stdout", "stderr")])
 
 
-def _flush_standard(name: str, wait: open_files.LockWait) -> bool:
+def _flush_standard(name: str, wait: open_files.LockWait, *, is_again: bool = False) -> bool:
     stream = getattr(sys, name, None)
     if stream is None or _is_closed(stream):
         return True
@@ -223,6 +230,8 @@ def _flush_standard(name: str, wait: open_files.LockWait) -> bool:
             return False
         stream.flush()
     except BaseException as error:
+        if isinstance(error, MemoryError) and not is_again:  # there may be some
+            return _flush_standard(name, wait, is_again=True)
         if name == "stdout":
             _report_unwritten(stream, error)
         return False

@@ -152,11 +152,15 @@ def _each(wait: LockWait, write: Callable[[Any], None], ignored: type[BaseExcept
     known = {id(file) for file in files}
     below = {id(file): _directly_below(file, known) for file in files}
     for file in _outermost_first(files, below):
-        try:
-            if wait.can_write(file, *_all_below(file, below)):
-                write(file)
-        except ignored:
-            continue  # closed, detached, or its other end is gone
+        for _ in range(2):
+            try:
+                if wait.can_write(file, *_all_below(file, below)):
+                    write(file)
+            except MemoryError:
+                continue  # there may be some again
+            except ignored:
+                pass  # closed, detached, or its other end is gone
+            break
 
 
 _Below = Mapping[int, Sequence[object]]
