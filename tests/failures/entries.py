@@ -278,10 +278,11 @@ def look_at_variables() -> None:
         _native.close_variables()
 
 
-def add_and_drop_hook() -> None:
-    def hook(*_: object) -> None:
-        pass
+def hook(*_: object) -> None:
+    """Made before: CPython 3.12.1 crashes where it has no memory for a function."""
 
+
+def add_and_drop_hook() -> None:
     if _native.add_audit_hook(hook):
         _native.drop_audit_hook(hook)
 
