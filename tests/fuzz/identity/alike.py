@@ -42,7 +42,7 @@ def documented(name: str, image: bool) -> bool:
     one hash seed, and do not finalize what they put into its modules.
     """
     in_child = " > " in name.partition(":")[0]
-    of_the_end = name.endswith((": deleted", ": held", ": closed", ": ref"))
+    of_the_end = name.endswith((": deleted", ": held", ": closed", ": counted", ": ref"))
     of_an_image = "hash(" in name or "list({" in name or name.endswith(": held")
     return (in_child and of_the_end) or name == LEFT or (image and of_an_image)
 

@@ -92,6 +92,7 @@ def test_lines_that_a_child_writes_again_may_be_there_once() -> None:
 
 def test_what_is_documented_covers_children_alone() -> None:
     assert documented("main > child 0 1: deleted", image=False)
+    assert documented("main > child 0 1: counted", image=False)
     assert not documented("main 1: deleted", image=False)
     assert documented("main 1: hash('a text')", image=True)
     assert not documented("main 1: hash('a text')", image=False)
