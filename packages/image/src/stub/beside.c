@@ -42,8 +42,8 @@ number_of(const manifest *m, int folder)
         return m->folders;
     }
     while (i < m->folders
-           && (stat(manifest_at(m, known[i].path), &s) < 0
-               || ((s.st_dev ^ own.st_dev) | (s.st_ino ^ own.st_ino)) != 0)) {
+           && (stat(manifest_at(m, known[i].path), &s) < 0 || s.st_dev != own.st_dev
+               || s.st_ino != own.st_ino)) {
         i++;
     }
     return i;

@@ -74,7 +74,7 @@ static bool
 is_untouched(const manifest_source *source, const struct stat *s)
 {
     uint64_t changed_ns = (uint64_t)s->st_ctim.tv_sec * 1000000000 + (uint64_t)s->st_ctim.tv_nsec;
-    return source->inode == s->st_ino && source->changed_ns == changed_ns; /* 0: not known */
+    return source->changed_ns && source->inode == s->st_ino && source->changed_ns == changed_ns;
 }
 
 bool

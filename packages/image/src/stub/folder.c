@@ -83,8 +83,9 @@ folder_find(const char *folder, folder_image images[FOLDER_MAX_IMAGES])
          name += strlen(name) + 1) {
         struct stat s;
         folder_image *image = &images[found];
-        (void)snprintf(image->path, sizeof image->path, "%s/%s", folder, name);
-        if (is_image(name) && stat(image->path, &s) == 0 && S_ISREG(s.st_mode)) {
+        int length = snprintf(image->path, sizeof image->path, "%s/%s", folder, name);
+        if (is_image(name) && length < (int)sizeof image->path && stat(image->path, &s) == 0
+            && S_ISREG(s.st_mode)) {
             image->mtime_ns = s.st_mtim.tv_sec * 1000000000LL + s.st_mtim.tv_nsec;
             found++;
         }

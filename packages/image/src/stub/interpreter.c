@@ -37,7 +37,7 @@ is_another_program(const char *path, const struct stat *own)
 {
     struct stat other;
     return stat(path, &other) == 0 && S_ISREG(other.st_mode)
-           && ((own->st_ino ^ other.st_ino) | (own->st_dev ^ other.st_dev)) != 0;
+           && (own->st_ino != other.st_ino || own->st_dev != other.st_dev);
 }
 
 const char *

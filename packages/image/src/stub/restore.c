@@ -50,10 +50,10 @@ read_own_maps(void)
         return false;
     }
     while (fgets(line, sizeof line, maps) != NULL) {
-        unsigned long start = 0, end = 0;
+        unsigned long start, end;
         char begin;
         int found = sscanf(line, "%lx-%lx %*s %*s 00:00 0 [v%c", &start, &end, &begin);
-        if (start >> 63) { /* [vsyscall] */
+        if (found < 2 || start >> 63) { /* the rest of a long line; [vsyscall] */
             continue;
         }
         own_end = end;
@@ -483,7 +483,7 @@ is_too_large(const manifest *m)
         if (end > counted) { /* parts of a mapping follow it */
             uint64_t bytes = end - (r[i].start > counted ? r[i].start : counted);
             all += bytes;
-            data += r[i].protection & PROT_WRITE ? bytes : 0;
+            data += (r[i].protection & PROT_WRITE) && !(r[i].flags & MAP_SHARED) ? bytes : 0;
             counted = end;
         }
     }
