@@ -23,16 +23,17 @@ def fails_once(place):
 if os.fork() == 0:
     file.write("whole")
     print("said")
+    from pasture.sealing import exit
     fails_once(sys.argv[1])
-    sys.exit(42)
+    {"sys.exit": sys.exit, "leave": exit.leave}[sys.argv[2]](42)
 print("child", os.waitstatus_to_exitcode(os.wait()[1]))
 """
 
 
+@pytest.mark.parametrize("end", ["sys.exit", "leave"])
 @pytest.mark.parametrize(
     "place",
     [
-        "exit._end",
         "exit._flush_standard_streams",
         "exit._stop_handling_signals",
         "exit._finish_open_files",
@@ -45,9 +46,9 @@ print("child", os.waitstatus_to_exitcode(os.wait()[1]))
         "open_files._flush",
     ],
 )
-def test_a_step_without_memory_is_taken_again(tmp_path, place):
+def test_a_step_without_memory_is_taken_again(tmp_path, place, end):
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, place],
+        [sys.executable, "-c", PROGRAM, place, end],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -123,8 +123,8 @@ thresholds_after_collection(void)
 bool
 thresholds_collection_pays(void)
 {
-    const struct _gc_runtime_state *gc = cpy_gc_state();
-    const struct gc_generation *generations = cpy_gc_generations(cpy_gc_state());
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    const struct gc_generation *generations = cpy_gc_generations(gc);
     bool has_new = generations[0].count > NEW_LEAST_OBJECTS || generations[1].count > 0
                    || generations[2].count > 0;
     return is_on && gc->enabled && !gc->collecting && has_new && find_level() != NO_LEVEL

@@ -31,5 +31,6 @@ procstat_read(int field)
     for (int i = NAME_FIELD; i < field && at != NULL; i++) {
         at = strchr(at + 1, ' ');
     }
-    return at == NULL ? 0 : strtoul(at, NULL, 10); /* not reached: the same */
+    /* not reached: a kernel that writes fewer fields */
+    return at == NULL ? 0 : strtoul(at, NULL, 10);
 }

@@ -29,7 +29,7 @@ parse_line(char *line, memory_range *range)
     }
     range->end = strtoul(at + 1, &at, 16);
     bool is_ours = strncmp(at, " rw-p", 5) == 0;
-    /* not reached: the same */
+    /* not reached: a kernel that writes lines in another way */
     for (int fields = 0; fields < 4 && at != NULL; fields++) {
         at = strchr(at + 1, ' ');
     }

@@ -98,7 +98,7 @@ seal_value(PyObject *op, void *arg)
 {
     immortal_walk *walk = arg;
     precompute_hash(walk, op);
-    if (cpy_must_stay_mortal(op)) { /* not reached: the same */
+    if (cpy_must_stay_mortal(op)) { /* not reached: a debug build keeps some mortal */
         return 0;
     }
     int err = refcounts_watch(op);

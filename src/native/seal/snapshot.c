@@ -71,8 +71,8 @@ add(snapshot *all, const void *start, snapshot_record record)
     }
     /* not reached: more objects than 32 bits number */
     if (all->count == all->capacity || all->count >= SNAPSHOT_NO_OWNER) {
-        int err =
-            all->count < SNAPSHOT_NO_OWNER ? grow(all) : EOVERFLOW; /* not reached: the same */
+        /* not reached: more objects than 32 bits number */
+        int err = all->count < SNAPSHOT_NO_OWNER ? grow(all) : EOVERFLOW;
         if (err) {
             return err;
         }

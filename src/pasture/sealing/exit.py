@@ -17,7 +17,8 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
-from typing import NoReturn
+from functools import wraps
+from typing import NoReturn, ParamSpec, TypeVar
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
@@ -32,6 +33,9 @@ LOCK_LIMIT_S = 5.0
 _LOCK_LIMIT_AT_SEAL_S = 0.1
 _GOES_ROUND = sys.version_info >= (3, 15)
 """Whether the interpreter waits for threads again that a function of atexit has started."""
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 LastWork = Callable[[], bool]
 """Returns whether the process can be left; if not, the interpreter finalizes as usual."""
@@ -94,6 +98,20 @@ def install() -> None:
     _installed = True
 
 
+def _once_more(step: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A step that is taken again where it had no memory: there may be some by then."""
+
+    @wraps(step)
+    def taken(*args: _P.args, **keywords: _P.kwargs) -> _R:
+        try:
+            return step(*args, **keywords)
+        except MemoryError:
+            return step(*args, **keywords)
+
+    return taken
+
+
+@_once_more
 def _at_end(can_leave: bool) -> tuple[Ending, float]:
     """The work of the last atexit function. Threads have been joined.
 
@@ -103,13 +121,6 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
     Returns:
         What is to be done, and the seconds for which locks may still be waited for.
     """
-    try:
-        return _end(can_leave)
-    except MemoryError:  # there may be some again
-        return _end(can_leave)
-
-
-def _end(can_leave: bool) -> tuple[Ending, float]:
     wait = open_files.LockWait(LOCK_LIMIT_S)
     if not (_installed and can_leave):
         _finish_open_files(wait)
@@ -169,6 +180,7 @@ def leave(status: int) -> NoReturn:
         os._exit(status)
 
 
+@_once_more
 def _write_all(wait: open_files.LockWait) -> Ending:
     """Write what finalization would write, and in its order."""
     written = _flush_standard_streams(wait)
@@ -193,6 +205,7 @@ def _stop_handling_signals() -> None:
                 signal.signal(number, signal.SIG_DFL)
 
 
+@_once_more
 def flush() -> bool:
     """Flush what finalization would flush; returns whether the standard streams were written.
 
