@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+import pasture
 from pasture.fork_safety import generators
 from pasture.observing import asker
 from pasture.proc.tree import children
@@ -27,14 +28,16 @@ from pasture.reasons import Hazard
 from pytest_pasture import cards
 
 WORKER = "PYTEST_XDIST_WORKER"
-KINDS = ("worker-id", "temporary-file", "port", "process")
+KINDS = ("worker-id", "process-id", "temporary-file", "port", "process")
 """Of findings; hazards of the seal bring kinds of their own."""
-LASTING = ("worker-id", "port")
+LASTING = ("worker-id", "process-id", "port")
 """Kinds that nothing undoes before the seal."""
 
 _MAKERS = ("mkdtemp", "mkstemp", "NamedTemporaryFile")
 _OF_PYTHON = (str(Path(tempfile.__file__).parent), "<frozen")
 _OWN = str(Path(__file__).parent)
+_OWN_AND_PASTURE = (_OWN, str(Path(pasture.__file__).parent))
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 class Finding(NamedTuple):
@@ -55,10 +58,32 @@ def findings_of(hazards: Iterable[Hazard]) -> Iterator[Finding]:
             yield Finding(hazard.kind, str(hazard))
 
 
+class _GetPid:
+    """`os.getpid`, which says who asks. As the builtin it is no method where a class holds it."""
+
+    def __init__(self, note: Callable[[FrameType], None]) -> None:
+        self._note, self._act = note, os.getpid
+
+    def __call__(self) -> int:
+        self._note(sys._getframe(1))
+        return self._act()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _builtin, ()
+
+    def __repr__(self) -> str:
+        return repr(self._act)
+
+
+def _builtin() -> Callable[[], int]:
+    return os.getpid
+
+
 class LookOut:
     """What was found; started before the first conftest is imported."""
 
     worker: str | None = None  # in the mold: what packages with a card get for an answer
+    is_loading = False  # the session: not what is shared by its mark
     at_exit = False  # what is called at the exit is not the standard library's alone
 
     def __init__(self) -> None:
@@ -71,6 +96,7 @@ class LookOut:
 
     def start(self) -> None:
         lookout = self
+        self.is_loading = True
         generators.observe()
         self._undo.append(generators.forget)
 
@@ -86,6 +112,7 @@ class LookOut:
         for name in _MAKERS:
             self._wrap(tempfile, name, self._note_file)
         self._wrap(atexit, "register", self._note_exit)
+        self._replace(os, "getpid", _GetPid(self._note_pid))
         self._watch_ports()
 
     def _watch_ports(self) -> None:
@@ -159,11 +186,23 @@ class LookOut:
         path = _path_of(made)
         self.note("temporary-file", f"makes {path}", path)
 
+    def _note_pid(self, frame: FrameType) -> None:
+        """The project's own code names things by it, or sees by it that a fork has come between.
+
+        Installed code that keeps it looks for a fork. Names in modules that were imported now
+        outlive the look-out.
+        """
+        name = frame.f_code.co_filename
+        is_of_others = is_of_python(frame) or any(part in name for part in _INSTALLED)
+        if self.is_loading and not is_of_others and not name.startswith(_OWN_AND_PASTURE):
+            self.note("process-id", "asks for its process id")
+
     def _note_exit(self, function: object) -> None:
         if not is_of_python(sys._getframe(2)):  # what registers it
             self.at_exit = True
 
     def stop(self) -> None:
+        self.is_loading = False
         while self._undo:
             self._undo.pop()()
 

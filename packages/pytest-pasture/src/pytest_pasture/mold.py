@@ -165,6 +165,7 @@ class Mold(Collection):
         """Set up what is marked to be set up once."""
         self.shared = Shared(self.interactor.session, self.lookout, self.is_kept)
         read = dict(self.input.read)
+        self.lookout.is_loading = False
         self.shared.set_up(lambda: self.control.send(SetsUp()))
         if self.shared.notes:  # what one of them read is gone with it
             self.input.read = read

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.once
 
 WHO = """
 import json, os, random, sys, tempfile, pytest
-IMPORTED_BY = os.getpid()
+IMPORTED_BY = int(os.readlink("/proc/self"))  # no question that is seen
 
 def note(**known):
     with open(f"{os.environ['NOTES']}/{os.getpid()}.json", "w") as file:
@@ -115,7 +115,7 @@ def test_a_worker_that_is_killed_is_forked_again(suite: Any) -> None:
     suite.write(
         "test_kill.py",
         "import os, pytest, signal\n"
-        "MOLD = os.getpid()\n"
+        "MOLD = int(os.readlink('/proc/self'))\n"
         "@pytest.mark.parametrize('n', range(12))\n"
         "def test_n(n):\n"
         "    assert os.getppid() == MOLD\n"

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.once
 TESTS = """
 import os, pytest, sys
 import library
-COLLECTED_BY = os.getpid()
+COLLECTED_BY = int(os.readlink("/proc/self"))  # no question that is seen
 
 @pytest.mark.parametrize("n", range(4))
 def test_n(n, number, worker_id, tmp_path):

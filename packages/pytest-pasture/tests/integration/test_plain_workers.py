@@ -22,6 +22,10 @@ IN_MOLD = "'PYTEST_XDIST_TESTRUNUID' in os.environ and WORKER not in os.environ.
     ("conftest", "said"),
     [
         ("import os\nME = os.environ.get('PYTEST_XDIST_WORKER')", "conftest.py:2 asks for"),
+        (
+            "import os\nME = os.getpid()\ndef pytest_runtest_setup(): assert os.getpid() == ME",
+            "conftest.py:2 asks for its process id",
+        ),
         ("import tempfile\nD = tempfile.mkdtemp()", "conftest.py:2 makes"),
         ("import socket\nS = socket.socket()\nS.bind(('127.0.0.1', 0))", "conftest.py:3 binds"),
         ("import select\nE = select.epoll()", "an event loop was made, or another epoll"),

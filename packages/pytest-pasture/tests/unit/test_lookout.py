@@ -1,11 +1,14 @@
 """The look-out for what a module asks or makes once, where each worker of xdist does."""
 
 import atexit
+import logging
 import os
+import pickle
 import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +40,32 @@ def test_a_question_for_the_worker_is_found_however_it_is_asked(lookout: LookOut
 def test_a_copy_of_the_environment_asks_for_no_worker(lookout: LookOut) -> None:
     assert WORKER not in dict(os.environ)
     assert os.environ.copy() == dict(os.environ.items())
+    assert kinds(lookout) == []
+
+
+def test_a_question_for_the_pid_is_found_if_code_of_the_project_asks_for_it(
+    lookout: LookOut, tmp_path: Path
+) -> None:
+    logging.getLogger(__name__).makeRecord("one", 1, __file__, 1, "asks", (), None)
+    installed = tmp_path / "site-packages" / "one.py"
+    exec(compile("import os; ME = os.getpid()", str(installed), "exec"), {})
+    assert kinds(lookout) == []
+
+    class Holds:
+        pid: Any = os.getpid
+
+    assert Holds().pid() == os.getpid()
+    assert kinds(lookout) == ["process-id"] * 2
+    assert Path(__file__).name in lookout.findings[0].what
+
+
+def test_a_name_for_the_question_outlives_the_look_out() -> None:
+    lookout = LookOut()
+    lookout.start()
+    kept = os.getpid
+    lookout.stop()
+    assert os.getpid is not kept and kept() == os.getpid()
+    assert pickle.loads(pickle.dumps(kept)) is os.getpid
     assert kinds(lookout) == []
 
 
@@ -75,7 +104,7 @@ def test_all_is_put_back() -> None:
     def now() -> tuple[object, ...]:
         sockets = vars(socket.socket)
         found = sockets.get("bind"), sockets.get("getsockname")
-        return (type(os.environ), tempfile.mkdtemp, atexit.register, *found)
+        return (type(os.environ), os.getpid, tempfile.mkdtemp, atexit.register, *found)
 
     before = now()
     lookout = LookOut()
