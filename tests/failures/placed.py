@@ -267,6 +267,10 @@ class Attempt:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
+    def _is_whole(self, image: Path) -> bool:
+        command = [self.of.python, "-m", "pasture", "image", "show", "--json", "-", image]
+        return subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
+
     def _faults(self, status: int, text: str) -> Iterator[str]:
         yield from faults(text, self.program.is_server)
         if status < 0:
@@ -279,6 +283,8 @@ class Attempt:
             there = {path.name for path in self.work.iterdir()}
             for name in there - (kept - {*self.program.made} if status else kept):
                 path = self.work / name
+                if path.suffix == ".img" and self._is_whole(path):
+                    continue  # only what is said of it failed
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
                 yield f"{name} is left"
             if not status and not {*self.program.made} <= there:

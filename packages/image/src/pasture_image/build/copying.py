@@ -124,8 +124,10 @@ def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[st
     with os.fdopen(reader, "rb") as pipe:
         line, _, loaded = pipe.read().decode("utf-8", "replace").partition("\n")
     address, _, report = line.partition(" ")
-    _, status = posix.waitpid(pid, os.WUNTRACED)
-    if not os.WIFSTOPPED(status) or not address.isdecimal():
+    # It stays to be waited for: nothing else gets its pid until it is killed.
+    state = posix.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
+    is_stopped = state is not None and state.si_code == os.CLD_STOPPED
+    if not is_stopped or not address.isdecimal():
         raise ImageFailed(
             "the process ended before it could be copied", hint="see what it said above"
         )

@@ -134,6 +134,9 @@ def _perform(work: Callable[[], bytes], report_to: int) -> None:
         while seen:
             seen = seen[os.write(report_to, seen) :]
         os._exit(0)
+    except (ImportError, MemoryError, OSError) as error:  # the system's, or out of its want
+        os.write(2, f"another load is left out: {type(error).__name__}: {error}\n".encode())
+        os._exit(1)
     except BaseException:
         traceback.print_exc()
         sys.stderr.flush()

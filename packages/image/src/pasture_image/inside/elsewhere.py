@@ -139,6 +139,10 @@ class Elsewhere:
             return json.dumps([notes, *found, new]).encode()
 
         data = Apart(compare, self._environ, self._close).result(timeout_s)
+        if not data:
+            why = "it takes too long" if data is None else "see above"
+            said = f"what differs from load to load is not known: {why}"
+            print(said, file=sys.stderr, flush=True)
         notes, found, more, new = json.loads(data or b"[[], {}, [], []]")
         notes = [Note(*note) for note in notes]
         return Compared(notes, _resolved(found), [*left, *more], paths or [], new)

@@ -84,6 +84,9 @@ def main() -> Stopping | None:
         order, environ, record = receive(channel)
     except EOFError:
         return None  # the other end is gone
+    except (MemoryError, OSError) as error:
+        send(channel, Built(problem=f"the order cannot be read: {error}"), [])
+        return None
     with recording.own():
         _forget_own_start()
     close = [channel.fileno(), record]

@@ -41,8 +41,13 @@ _MANY, _SMALL = 1 << 60, 100
 
 
 def read() -> State:
-    """Of this process, as it is now."""
-    fields = dict(line.split(":\t", 1) for line in _text("status").splitlines())
+    """Of this process, as it is now.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    status = Path("/proc/self/status").read_text()
+    fields = dict(line.split(":\t", 1) for line in status.splitlines())
     found: State = {
         "its directory": os.getcwd(),  # noqa: PTH109
         "the umask": int(fields["Umask"], 8),
