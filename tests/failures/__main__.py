@@ -90,6 +90,7 @@ KNOWN = {
     "self.tmp = WorkerTmp(cfg)": "gunicorn's parent ends with any error of that but a shortage",
     "Exception ignored while trying to write to the signal wakeup fd": "gunicorn's, and CPython's",
     "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
+    "ModuleNotFoundError: No module named ": "CPython's import takes a failed stat for no file",
     "Fatal glibc error: ": "the C library's own start",
     "error while loading shared libraries: cannot apply additional memory protection": (
         "the C library's own start"
