@@ -1,7 +1,7 @@
 /* Has the n-th system call of a program fail, in any of its processes: x86-64 alone.
  *
  *     calls LOG PROGRAM...                 the program says when, by a call of failing.c
- *     calls LOG EXEC N MODE PROGRAM...     from when a file of the name EXEC is executed
+ *     calls LOG EXEC N MODE PROGRAM...     from when a file of the name EXEC is executed, in it
  *
  * Counted are all calls, or those of one place in pasture's code (places.h): a server's n-th call is another one in each
  * run, the n-th of a place is not.
@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -92,6 +93,10 @@ static const row rows[] = {
     {SYS_prlimit64, EPERM, 0, false},
     {SYS_sigaltstack, ENOMEM, 0, false},
     {SYS_timer_create, EAGAIN, 0, false},
+    {SYS_fstatfs, EIO, ENOSYS, false},
+    {SYS_close_range, ENOSYS, 0, false},
+    {SYS_fcntl, EMFILE, EPERM, false}, /* of these two not what is_of_many() */
+    {SYS_ioctl, EINTR, ENOENT, false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -167,10 +172,20 @@ return_at_once(struct user_regs_struct *regs, long long value)
     regs->rax = (unsigned long long)value;
 }
 
+/* Calls with many meanings: a descriptor, a seal, a question of a recorded program's. */
+static bool
+is_of_many(const row *call, unsigned long what)
+{
+    if (call->number == SYS_fcntl) {
+        return what != F_DUPFD_CLOEXEC && what != F_ADD_SEALS;
+    }
+    return call->number == SYS_ioctl && what != SECCOMP_IOCTL_NOTIF_RECV;
+}
+
 static bool
 can_fail(const row *call, const struct user_regs_struct *regs)
 {
-    if (call->number == SYS_brk && regs->rdi == 0) {
+    if ((call->number == SYS_brk && regs->rdi == 0) || is_of_many(call, regs->rsi)) {
         return false; /* a question */
     }
     bool is_output = call->number == SYS_write || call->number == SYS_writev;
@@ -212,9 +227,18 @@ restore_arguments(pid_t pid)
     changed_in = 0;
 }
 
+static bool executes(pid_t pid, const char *name);
+
+static const char *exec; /* the name of the file that arms, or NULL */
+static bool is_executing;
+static bool has_executed[1 << 22]; /* processes, by their number: another program, since */
+
 static bool
 is_counted(pid_t pid, const struct user_regs_struct *regs)
 {
+    if (exec != NULL && (has_executed[pid] || !executes(pid, exec))) {
+        return false; /* another program's calls are its own */
+    }
     if (wanted_place == 0) {
         return true;
     }
@@ -248,11 +272,12 @@ at_call(pid_t pid)
         if (wanted == 0 || call == NULL || !can_fail(call, &regs)) {
             return;
         }
-        bool follows = mode == ALL && failed_call;
+        bool follows = mode == ALL && failed_call && exec == NULL;
         if (!follows && !is_counted(pid, &regs)) {
             return;
         }
         seen++;
+        follows = mode == ALL && failed_call;
         if (!follows && seen != wanted) {
             return;
         }
@@ -306,7 +331,6 @@ run(char **argv)
 }
 
 enum { LEFT_S = 5 }; /* a process that gets TERM has ended then */
-static const char *exec; /* the name of the file that arms, or NULL */
 static long exec_wanted, exec_mode;
 static pid_t program;
 static int program_status = -1;
@@ -326,12 +350,12 @@ at_stop(pid_t pid, int status)
         return 0;
     case PTRACE_EVENT_EXEC:
         place_forget(pid);
-        if (exec != NULL && executes(pid, exec)) {
+        if (exec != NULL && !is_executing && executes(pid, exec)) {
             arm(exec_wanted, exec_mode, 0);
-            exec = NULL;
+            is_executing = true;
         }
-        else if (exec_wanted && exec == NULL) {
-            wanted = 0; /* another program's calls are its own */
+        else if (is_executing) {
+            has_executed[pid] = true;
         }
         return 0;
 
@@ -410,7 +434,7 @@ main(int argc, char **argv)
             place_forget(pid);
             if (pid == program) {
                 program_status = status;
-                until = now() + LEFT_S;
+                until = now() + (getenv("LEFT_S") ? atof(getenv("LEFT_S")) : LEFT_S);
             }
         }
         else {

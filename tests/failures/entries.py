@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import ctypes
+import datetime
 import gc
 import importlib.util
 import os
@@ -126,7 +129,7 @@ class Entry:
     can_repeat: bool = True
     changes_state: bool = False
     ends_whole: bool = True
-    kinds: tuple[str, ...] = ("memory", "malloc", "calls")
+    kinds: tuple[str, ...] = ("places", "memory", "malloc", "calls")
 
     def check(self) -> list[str]:
         wrong = []
@@ -170,6 +173,10 @@ def native(name: str, *arguments: Any, **how: Any) -> Entry:
     return Entry(lambda: getattr(_native, name)(*arguments), make_shadow, **how)
 
 
+def immortalize(prepare: Callable[[], Any]) -> Entry:
+    return Entry(_native.immortalize, prepare, can_repeat=False, ends_whole=False)
+
+
 def garbage() -> None:
     for n in range(50):
         Node(Node(n))
@@ -201,8 +208,8 @@ def watched_collect() -> None:
         _native.watch_collections(False)
 
 
-PLAIN_STATUSES = (1, 120)
-"""Of a process without pasture that has no memory at its end."""
+PLAIN_STATUSES = (1, 2, 120)
+"""Of a process without pasture that has no memory at its end, or for a file that it runs."""
 
 
 def ends_of_a_child(
@@ -229,6 +236,69 @@ def sealed() -> None:
     pasture.seal()
 
 
+def sealed_with_a_file() -> None:
+    files.append(Path("sealed").open("w"))
+    sealed()
+
+
+files: list[Any] = []
+
+
+def show_all() -> None:
+    gc.get_objects()
+    gc.get_referrers(shadow)
+
+
+class Bag:
+    """What is in it is known by its own function alone."""
+
+    def __init__(self, *items: object) -> None:
+        self.names = [*items]
+
+
+def items_of(bag: Bag) -> list[object]:
+    return [(Bag(name), f"{name} of a bag") for name in bag.names]
+
+
+def make_bags() -> None:
+    make_shadow()
+    _native.register_container(Bag, items_of)
+    bags.extend(Bag(n, -n) for n in range(1000, 1010))
+
+
+bags: list[Bag] = []
+
+
+class Zone(datetime.tzinfo):
+    """What refers to one is in no list of the collector's."""
+
+    def __del__(self) -> None:
+        assert self
+
+
+def make_owners() -> None:
+    """More than are kept, so that those near what ends are, and chains of them."""
+    zone, chain = Zone(), Node()
+    for _ in range(20):
+        chain = Node([chain])
+    chain.value = Zone()
+    zones = [datetime.datetime(2000, 1, n, tzinfo=zone) for n in range(1, 20)]
+    owners.extend(([[zone] for _ in range(2000)], zones, [[zone, one] for one in zones], chain))
+
+
+owners: list[Any] = []
+
+
+def make_all() -> None:
+    make_shadow()
+    make_owners()
+
+
+def seal_again() -> None:
+    sealed()
+    make_owners()
+
+
 def finalizes() -> None:
     """As where a program's last work fails: the interpreter finalizes, and what was sealed ends."""
     sys.modules["__main__"].ends = End()  # type: ignore[attr-defined]
@@ -241,11 +311,60 @@ class End(Node):
         assert self.self is self
 
 
-def runs_main() -> None:
+def runs_main(words: list[str], command: str | None, module: str | None, file: str | None) -> None:
     child.file.flush()  # frames that run now hold it, and never return
     _native.find_arguments()
-    words = ["-c", "word"]
-    _native.run_main(words, ["python", *words], True, "import sys; sys.exit(42)", None, None)
+    _native.run_main(words, ["python", *words], True, command, module, file)
+
+
+def runs_command() -> None:
+    runs_main(["-c", "word"], "import sys; sys.exit(42)", None, None)
+
+
+def write_program() -> None:
+    make_shadow()
+    Path("exits_with.py").write_text("import sys; sys.exit(42)")
+    sys.path.insert(0, str(Path.cwd()))
+
+
+def runs_module() -> None:
+    runs_main(["-m"], None, "exits_with", None)
+
+
+def runs_file() -> None:
+    runs_main(["exits_with.py"], None, None, "exits_with.py")
+
+
+def wake_here() -> None:
+    import failing  # there where requests fail
+
+    failing.wakes(_native.frozen_facts()[0])
+
+
+def freeze() -> None:
+    argv, envp, *_ = _native.freeze()
+    assert argv == [b"python", b"word"]
+    assert envp
+
+
+def begin_life() -> None:
+    """As where a program has ended the interpreter and initialized it again."""
+    of = ctypes.pythonapi.PyInterpreterState_GetDict
+    of.restype, of.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    ctypes.pythonapi.PyInterpreterState_Get.restype = ctypes.c_void_p
+    borrowed = ctypes.c_void_p(of(ctypes.pythonapi.PyInterpreterState_Get()))
+    ctypes.cast(borrowed, ctypes.py_object).value.pop("pasture._native", None)
+
+
+def arm_exit() -> None:
+    make_shadow()
+    _native.arm_exit(lambda can_leave: (0, 0.0))
+
+
+def run_by_hand() -> None:
+    """What has run is registered again, soon after."""
+    atexit._run_exitfuncs()
+    sum(range(9))
 
 
 def load_again() -> None:
@@ -267,10 +386,14 @@ def make_variables() -> None:
     Path("variables").write_bytes(b"".join(b"PASTURE_%d=%d\0" % (n, n) for n in range(9)))
 
 
+GETENV = ctypes.CDLL(None).getenv
+
+
 def look_at_variables() -> None:
     with Path("variables").open("rb") as file:
         _native.open_variables(file.fileno())
     try:
+        GETENV(b"PASTURE_5")
         assert _native.find_variable(b"PASTURE_3") == b"3"
         _native.hide_variable(b"PASTURE_3")
         assert len(_native.variable_names()) == 8
@@ -282,21 +405,33 @@ def hook(*_: object) -> None:
     """Made before: CPython 3.12.1 crashes where it has no memory for a function."""
 
 
-def add_and_drop_hook() -> None:
-    if _native.add_audit_hook(hook):
-        _native.drop_audit_hook(hook)
+def add_others() -> None:
+    for _ in range(2):
+        sys.addaudithook(lambda *_: None)
+
+
+def add_and_drop_hooks() -> None:
+    added = [_native.add_audit_hook(hook) for _ in range(3)]
+    for is_added in added:
+        if is_added:
+            _native.drop_audit_hook(hook)
 
 
 ENTRIES: dict[str, Entry] = {
     "type_has_end": native("type_has_end", Node),
     "immortalize": native("immortalize", can_repeat=False, ends_whole=False),
+    "immortalize_bags": immortalize(make_bags),
+    "immortalize_owners": immortalize(make_all),
+    "immortalize_again": immortalize(seal_again),
     "gather_code": native("gather_code", can_repeat=False),
     "plug_malloc": native("plug_malloc", can_repeat=False),
     "plug_pymalloc": native("plug_pymalloc", can_repeat=False, kinds=("malloc", "calls")),
     "precompute_types": native("precompute_types"),
     "register_container": native("register_container", Node, fickle, ends_whole=False),
     "write_snapshot": Entry(run_snapshot, make_shadow),
-    "fix_counts": native("fix_counts"),
+    "snapshot_bags": Entry(run_snapshot, make_bags, ends_whole=False),
+    "fix_counts": Entry(_native.fix_counts, sealed),
+    "shown": Entry(show_all, sealed_with_a_file),
     "code_that_ran": native("code_that_ran"),
     "collect": Entry(lambda: _native.collect(False), make_shadow, again=garbage),
     "collect_frozen": Entry(lambda: _native.collect(True), make_shadow, again=garbage),
@@ -305,8 +440,9 @@ ENTRIES: dict[str, Entry] = {
     "trim": native("trim"),
     "collapse": native("collapse", 2 << 20, 1, 10**9),
     "adapt_thresholds": native("adapt_thresholds", changes_state=True),
-    "files": native("files"),
-    "note_frozen_files": native("note_frozen_files"),
+    "files": Entry(_native.files, sealed_with_a_file),
+    "note_frozen_files": Entry(_native.note_frozen_files, sealed_with_a_file),
+    "note_files_first": native("note_frozen_files"),
     "left_out": native("left_out"),
     "private_fields": native("private_fields"),
     "field_offsets": native("field_offsets"),
@@ -321,12 +457,17 @@ ENTRIES: dict[str, Entry] = {
     "pasture.collect": Entry(pasture.collect, make_shadow, again=garbage),
     "finalized_child": ends_of_a_child(sealed, finalizes),
     # Py_RunMain of CPython says nothing where it cannot copy the command.
-    "main_of_a_child": ends_of_a_child(make_shadow, runs_main, silent=(1,)),
+    "main_of_a_child": ends_of_a_child(make_shadow, runs_command, silent=(1,)),
+    "module_of_a_child": ends_of_a_child(write_program, runs_module, silent=(1,)),
+    "file_of_a_child": ends_of_a_child(write_program, runs_file, silent=(1,)),
+    "freeze": Entry(freeze, wake_here),
     "load_again": Entry(load_again),
+    "load_in_a_new_life": Entry(load_again, again=begin_life),
     "switches": Entry(turn_switches),
     "variables": Entry(look_at_variables, make_variables),
-    "audit_hook": Entry(add_and_drop_hook),
+    "audit_hooks": Entry(add_and_drop_hooks, add_others),
     "arm_exit": native("arm_exit", lambda can_leave: (0, 0.0)),
+    "run_by_hand": Entry(run_by_hand, arm_exit),
     "finalize_before_modules": native("finalize_before_modules"),
     "learn_stream_owner": Entry(lambda: _native.learn_stream_owner(sys.stdout.buffer)),
     "choose_code": Entry(lambda: _native.choose_code(_native.code_that_ran())),

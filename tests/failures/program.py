@@ -34,6 +34,8 @@ LEAKS = 130
 """How often the same failure is repeated, to see whether anything grows once caches are full."""
 REPEATS = sys.argv[6:] != ["once"]
 LAST = 10
+FREE_LISTS = 100
+"""So many lists and dictionaries the interpreter keeps at most, and gives without a request."""
 HELD = ("blocks of the interpreter", "open files", "mappings")
 
 
@@ -41,12 +43,13 @@ def arm(kind: str, mode: int, n: int) -> None:
     if kind == "calls":
         failing.calls(n, mode)
     else:
-        failing.memory(n, mode == 3, kind == "memory")
+        failing.memory(n, mode == 3, kind != "malloc", kind == "places")
 
 
 def attempt(entry: Entry, kind: str, mode: int, n: int) -> tuple[int, BaseException | None]:
     """What failed, by its number, and what the entry point raised."""
     raised = None
+    none_free = [([], {}) for _ in range(FREE_LISTS)]
     arm(kind, mode, n)
     try:
         entry.run()
@@ -54,7 +57,9 @@ def attempt(entry: Entry, kind: str, mode: int, n: int) -> tuple[int, BaseExcept
         if not failing.arms():
             raise  # a child's end
         raised = error
-    return failing.none_fails(), raised
+    failed = failing.none_fails()
+    del none_free
+    return failed, raised
 
 
 def held() -> tuple[int, int, int]:

@@ -61,7 +61,13 @@ MUTATED = ("--target", "image_manifest", "--target", "image_file", "--messages",
 LINKED = ("counters.c", "counters.ld")
 TESTS, FAILURES = "tests", "failures"
 """What counts, each with counters of its own."""
-FAILED = ("--mode", "0", "--once", "--minutes", "0.4", "--jobs", "2")
+FAILED = {
+    "failing.c": ("--kind", "places", "--once", "--jobs", "2"),
+    "calls.c": ("--kind", "calls", "--once", "--minutes", "0.7", "--jobs", "2"),
+    "entries.py": ("--mode", "0", "--once", "--minutes", "0.2", "--jobs", "2"),
+}
+"""Pieces of the failures, each by a file of theirs: those of the extension by place, to their end;
+and others, which go on where they stopped."""
 AT_ONCE = 2
 PIECE_LIMIT_S = 1800
 Position = tuple[int, int, int, int]
@@ -254,8 +260,9 @@ class Build:
             reader = f"MANIFEST_READER={self.folder / 'reader'}"
             found[f"{CHANNELS}/__main__.py"] = ["env", reader, self.python, CHANNELS, *MUTATED]
         if self.is_check:
-            counts = f"COVERAGE_OF={FAILURES}"
-            found[f"{ENTRIES}/entries.py"] = ["env", counts, self.python, ENTRIES, *FAILED]
+            for name, words in FAILED.items():
+                counts = f"COVERAGE_OF={FAILURES}"
+                found[f"{ENTRIES}/{name}"] = ["env", counts, self.python, ENTRIES, *words]
         return found
 
     def already(self) -> dict[str, str]:

@@ -22,6 +22,8 @@
 #ifndef PASTURE_MARK_BITS_H
 #define PASTURE_MARK_BITS_H
 
+#include "../process/scratch.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -123,6 +125,9 @@ mark_bits_find_leaf(const mark_bits *bits, const void *object)
 static inline mark_bits_leaf *
 mark_bits_leaf_for(mark_bits *bits, const void *object)
 {
+    if (scratch_is_refused()) {
+        return NULL;
+    }
     mark_bits_leaf *leaf = mark_bits_find_leaf(bits, object);
     return __builtin_expect(leaf != NULL, 1) ? leaf : mark_bits_add_leaf(bits, (uintptr_t)object);
 }

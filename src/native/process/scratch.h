@@ -6,6 +6,7 @@
 #ifndef PASTURE_SCRATCH_H
 #define PASTURE_SCRATCH_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -20,6 +21,22 @@ void scratch_unmap(void *memory, size_t bytes);
 /* Fault injection: the next `successes` requests are granted, all later ones fail with
    ENOMEM; a negative number ends that. */
 void scratch_fail_after(long successes);
+
+/* Of a library that was loaded before, if any (tests/failures/failing.c): whether a request is
+   refused, be it for a place that is there. */
+extern int failing_refuses(void) __attribute__((weak, visibility("default")));
+
+static inline bool
+scratch_is_refused(void)
+{
+    return failing_refuses != NULL && failing_refuses();
+}
+#else
+static inline bool
+scratch_is_refused(void)
+{
+    return false;
+}
 #endif
 
 /* A stack of pointers that grows as it is filled. All zero, it is empty. */
@@ -40,6 +57,9 @@ void scratch_stack_release(scratch_stack *stack);
 static inline int
 scratch_stack_push(scratch_stack *stack, void *item)
 {
+    if (scratch_is_refused()) {
+        return ENOMEM;
+    }
     if (stack->count == stack->capacity) {
         int err = scratch_stack_grow(stack);
         if (err) {
