@@ -129,11 +129,13 @@ leave_out(const layout_row *row)
 static int
 verify_rows(layout_samples *samples)
 {
-    (void)layout_find_collector();
+    if (layout_find_collector() < 0) {
+        return -1;
+    }
     for (size_t i = 0; i < layout_row_count && missing[LAYOUT_EVERYTHING] == NULL; i++) {
         const layout_row *row = &layout_rows[i];
-        int right = row->verify(samples, place_of(row) + (size_t)shift_of(i));
-        if (right < 0) {
+        bool right = row->verify(samples, place_of(row) + (size_t)shift_of(i)) == 1;
+        if (PyErr_Occurred()) { /* be it that nothing was refuted */
             return -1;
         }
         refuted[i] = !right;

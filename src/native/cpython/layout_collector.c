@@ -9,13 +9,13 @@
 
 #define MAX_OBJECTS ((Py_ssize_t)1 << 40)
 
-/* The head of the youngest generation, or NULL where the newest object does not lead to one. */
+/* The head of the youngest generation, or NULL where the newest object does not lead to one, or, with an
+   exception set, where none could be made. */
 static PyGC_Head *
 find_young(void)
 {
     PyObject *newest = PyList_New(0);
     if (newest == NULL) {
-        PyErr_Clear();
         return NULL;
     }
     PyGC_Head *head = cpy_gc_head(newest), *young = cpy_gc_next(head);
@@ -24,7 +24,7 @@ find_young(void)
     return closed ? young : NULL;
 }
 
-bool
+int
 layout_find_collector(void)
 {
     cpy_found.gc_state = offsetof(PyInterpreterState, gc);
@@ -37,7 +37,7 @@ layout_find_collector(void)
     bool inside = young >= state && young < state + sizeof(struct _gc_runtime_state);
     cpy_found.generations =
         inside ? young - state : offsetof(struct _gc_runtime_state, generations);
-    return inside;
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 static struct _gc_runtime_state *

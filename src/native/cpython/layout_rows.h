@@ -26,8 +26,8 @@ typedef struct {
     PyObject *gc;        /* the module */
 } layout_samples;
 
-/* Whether a field is at `at` bytes in the structure that holds it. 1, 0, or -1 with an
-   exception set. Reads nothing but samples, and what is readable. */
+/* Whether a field is at `at` bytes in the structure that holds it. 1, or 0; anything, with an
+   exception set, where it is not known. Reads nothing but samples, and what is readable. */
 typedef int layout_verify(const layout_samples *samples, size_t at);
 
 typedef struct {
@@ -76,7 +76,7 @@ layout_code_of(PyObject *function)
 }
 
 /* layout_collector.c */
-bool layout_find_collector(void);
+int layout_find_collector(void); /* or -1 with an exception set */
 layout_verify layout_gc_head, layout_gc_state, layout_generations, layout_thresholds,
     layout_permanent, layout_callbacks, layout_collecting, layout_long_lived_total,
     layout_long_lived_pending;

@@ -137,7 +137,11 @@ int
 layout_thread_dict(const layout_samples *Py_UNUSED(samples), size_t at)
 {
     PyObject *dict = PyThreadState_GetDict(); /* makes one; borrowed */
-    return dict != NULL && layout_points_to(PyThreadState_Get(), at, dict);
+    if (dict == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return layout_points_to(PyThreadState_Get(), at, dict);
 }
 
 int

@@ -39,12 +39,12 @@ look(PyObject *self, PyObject *mark)
     }
     layout_samples *made = &run->samples;
     made->mark = mark;
-    made->call = PyDict_GetItemString(made->globals, "call");
-    made->settle = PyDict_GetItemString(made->globals, "settle");
-    made->read = PyDict_GetItemString(made->globals, "read");
-    made->later = PyDict_GetItemString(made->globals, "later");
-    made->generator = PyDict_GetItemString(made->globals, "generator");
-    made->dict = PyDict_GetItemString(made->globals, "dict");
+    made->call = cpy_dict_get_ascii(made->globals, "call");
+    made->settle = cpy_dict_get_ascii(made->globals, "settle");
+    made->read = cpy_dict_get_ascii(made->globals, "read");
+    made->later = cpy_dict_get_ascii(made->globals, "later");
+    made->generator = cpy_dict_get_ascii(made->globals, "generator");
+    made->dict = cpy_dict_get_ascii(made->globals, "dict");
     return run->look(made) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
