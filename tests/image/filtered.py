@@ -28,9 +28,12 @@ CALLS = {
     "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "finit_module": 313,
     "kexec_file_load": 320, "seccomp": 317, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425,
     "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
-    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "mount_setattr": 442,
+    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
+    "close_range": 436, "mount_setattr": 442,
 }  # fmt: skip
-OTHERWISE = ("mremap", "process_vm_readv", "ptrace", "personality", "prctl", "seccomp")
+OTHERWISE = (
+    "mremap", "process_vm_readv", "ptrace", "personality", "prctl", "seccomp", "close_range",
+)  # fmt: skip
 """Calls of the table that the profile allows, or allows with some arguments."""
 
 CLONE, CLONE3 = 56, 435

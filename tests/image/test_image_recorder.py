@@ -35,10 +35,11 @@ def test_what_is_recorded_ends_without_a_word_when_its_starter_is_killed(group: 
 
 
 FILTERED = Path(__file__).with_name("filtered.py")
+PTRACE_INTERRUPT, GET_SYSCALL_INFO = 0x4207, 0x420E
 LOOKS = """
 import ctypes, mmap, os, signal
 call = ctypes.CDLL(None).syscall
-STAT, OPENAT, PRCTL, SECCOMP = 4, 257, 157, 317
+STAT, LSTAT, IOCTL, OPENAT, PRCTL, SECCOMP = 4, 6, 16, 257, 157, 317
 status = ctypes.create_string_buffer(256)
 os.chdir("/")
 os.access("by-a-relative-path", 0)
@@ -48,6 +49,8 @@ os.listdir(folder)
 os.fstat(folder)
 os.lstat("/proc/self")
 call(STAT, b"/by-an-old-call", status)
+call(LSTAT, b"/by-an-old-call", status)
+call(IOCTL, 0, 0x1260, status)  # of block devices
 pages = mmap.mmap(-1, 2 * mmap.PAGESIZE)
 at = ctypes.addressof(ctypes.c_char.from_buffer(pages))
 end = at + mmap.PAGESIZE
@@ -96,6 +99,7 @@ def test_a_program_is_recorded_alike_with_a_listener_and_traced() -> None:
         (b"list", b"/usr"),
         (b"stat", b"/proc/self"),
         (b"stat", b"/by-an-old-call"),
+        (b"lstat", b"/by-an-old-call"),
         (b"stat", b"/whole"),
         (b"stat", b"/half"),
         (b"open", b"of-no-folder"),
@@ -103,15 +107,22 @@ def test_a_program_is_recorded_alike_with_a_listener_and_traced() -> None:
     ):
         assert any(call == expected for call in calls), expected
     assert [name for name, _ in calls].count(b"confine") == 3
-    for name in ("listener", "seccomp"):
+    for name in ("listener", "seccomp", "close_range"):
         assert recorded(name) == (said, calls), name
     unread = recorded("process_vm_readv")
     assert (unread[0], b"blind" in dict(unread[1])) == (said, True)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
-def test_what_cannot_be_recorded_is_not_run() -> None:
-    filters = [word for name in ("ptrace", "seccomp") for word in (sys.executable, FILTERED, name)]
+def test_calls_that_the_kernel_does_not_show_a_tracer_are_unknown() -> None:
+    said, calls = recorded("seccomp", f"ptrace:{GET_SYSCALL_INFO}")
+    assert (said, {name for name, _ in calls}) == (b"3\n", {b"blind"})
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
+@pytest.mark.parametrize("refused", ["ptrace", f"ptrace:{PTRACE_INTERRUPT}"])
+def test_what_cannot_be_recorded_is_not_run(refused: str) -> None:
+    filters = [word for name in (refused, "seccomp") for word in (sys.executable, FILTERED, name)]
     command = [*filters, STUB, "--pasture-record", "1", "/bin/echo", "ran"]
     done = subprocess.run(command, capture_output=True, check=False, timeout=60)
     assert done.stdout == b""

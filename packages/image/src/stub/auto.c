@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "auto.h"
 
+#include "descriptors.h"
 #include "host.h"
 #include "imports.h"
 
@@ -30,10 +31,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#ifndef SYS_close_range
-#  define SYS_close_range 436
-#endif
 
 #ifndef MFD_ALLOW_SEALING
 #  define MFD_ALLOW_SEALING 2u
@@ -237,16 +234,6 @@ names_seen(void)
     return file;
 }
 
-static void
-close_from(int first)
-{
-    if (syscall(SYS_close_range, first, ~0u, 0) < 0) { /* not reached: Linux before 5.9 */
-        for (int i = first; i < 1024; i++) {           /* not reached: Linux before 5.9 */
-            (void)close(i);
-        }
-    }
-}
-
 /* Nothing of the caller's stays open, so that no reader of a pipe waits for this process; -1 if that
    cannot be. */
 static int
@@ -307,6 +294,16 @@ start_apart(const char *place, const char *python, const command_line *line, int
     return child;
 }
 
+__attribute__((noreturn)) static void
+wait_for_all(void)
+{
+    (void)!chdir("/");
+    close_from(0);
+    while (waitpid(-1, NULL, 0) > 0) {
+    }
+    _exit(0);
+}
+
 /* The first process of a container is the parent of all that is left behind, and many wait for any
    child. So one is started without the signal at its end, which wait(2) then does not return
    (__WCLONE), and it is the parent of all others (PR_SET_CHILD_SUBREAPER) until they have ended. */
@@ -320,11 +317,7 @@ start_unseen(const char *place, const char *python, const command_line *line, in
         if (fork() == 0) {
             make(place, python, line, program, locked, names);
         }
-        (void)!chdir("/");
-        close_from(0);
-        while (waitpid(-1, NULL, 0) > 0) {
-        }
-        _exit(0);
+        wait_for_all();
     }
     return child;
 }

@@ -13,6 +13,7 @@
 #include "record.h"
 
 #include "content.h"
+#include "descriptors.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,9 +46,6 @@
 #endif
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #  define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#endif
-#ifndef SYS_close_range
-#  define SYS_close_range 436
 #endif
 #ifndef SYS_openat2
 #  define SYS_openat2 437
@@ -210,6 +208,22 @@ install_filter(void)
 
 static pid_t recorded;
 
+static void
+say_why_not(const char *what, int error)
+{
+    fprintf(stderr, "pasture-python: what modules look at cannot be recorded: %s: %s\n", what,
+            strerror(error));
+}
+
+/* What the program looks at would not be known. */
+__attribute__((noreturn)) static void
+give_up(const char *what)
+{
+    say_why_not(what, errno);
+    (void)kill(recorded, SIGKILL);
+    _exit(126);
+}
+
 /* Up to the end of a page at once: the next one may not be there. False if the kernel refuses it. */
 static bool
 read_text(pid_t thread, uint64_t address, char *text, size_t size)
@@ -364,8 +378,13 @@ is_noted(const call *c, const uint64_t *args)
 static void
 note_traced(pid_t thread, FILE *log)
 {
+    static const call unknown = {NONE, NONE, NONE, NONE, "blind"};
     entered found = {0};
-    if (ptrace(GET_SYSCALL_INFO, thread, sizeof found, &found) <= 0 || found.what != ENTRY
+    if (ptrace(GET_SYSCALL_INFO, thread, sizeof found, &found) < 0 && errno != ESRCH) {
+        note(log, thread, &unknown, found.args);
+        return;
+    }
+    if (found.what != ENTRY
         || found.arch != OWN_ARCH) { /* not reached: a program of another architecture */
         return;
     }
@@ -439,7 +458,11 @@ take_descriptor(int channel)
     struct msghdr message = {
         .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     int descriptor = -1;
-    if (recvmsg(channel, &message, MSG_CMSG_CLOEXEC) > 0 && CMSG_FIRSTHDR(&message) != NULL) {
+    ssize_t length = recvmsg(channel, &message, MSG_CMSG_CLOEXEC);
+    if (length < 0) {
+        give_up("its listener");
+    }
+    if (length && CMSG_FIRSTHDR(&message) != NULL) {
         memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
     }
     return descriptor;
@@ -453,14 +476,12 @@ record(int channel, int number)
     if (listener < 0 && attach(recorded) == 0) {
         (void)write(channel, "", 1); /* it goes on */
     }
+    FILE *log = NULL;
     if (dup2(listener < 0 ? number : listener, 0) < 0 || dup2(number, 1) < 0
-        || syscall(SYS_close_range, 2, ~0u, 0) < 0) {
-        _exit(0);
+        || (log = fdopen(1, "w")) == NULL) {
+        give_up("the record");
     }
-    FILE *log = fdopen(1, "w");
-    if (log == NULL) {
-        _exit(0);
-    }
+    close_from(2);
     if (listener < 0) {
         trace(log);
         _exit(0);
@@ -477,16 +498,16 @@ run(int channel, int log, char **argv)
     const char *what = "seccomp and ptrace";
     char byte;
     int listener = install_filter(), refused = errno;
-    if (send_descriptor(channel, listener) == 0
-        && (listener >= 0 || read(channel, &byte, 1) == 1)) {
+    bool is_sent = send_descriptor(channel, listener) == 0;
+    refused = listener < 0 ? refused : errno;
+    if (is_sent && (listener >= 0 || read(channel, &byte, 1) == 1)) {
         (void)close(listener);
         (void)close(channel);
         what = argv[0];
         execv(argv[0], argv);
         refused = errno;
     }
-    fprintf(stderr, "pasture-python: what modules look at cannot be recorded: %s: %s\n", what,
-            strerror(refused));
+    say_why_not(what, refused);
     _exit(126);
 }
 
