@@ -70,6 +70,34 @@ def cached(name): return Ends(name)
 cached("c"); cached("d")
 seal()
 """,
+    "held by what only lets go of it": """
+class LetsGo:
+    def __del__(self): self.held = None
+lets_go = LetsGo(); lets_go.held = Ends("a")
+seal()
+""",
+    "without the module sys": """
+a = Ends("a")
+del sys.modules["sys"]
+seal()
+""",
+    "without standard input": """
+a = Ends("a")
+del sys.stdin, sys.__stdin__
+seal()
+""",
+    "a finalizer that the last collection runs clears sys.modules": """
+class Clears(Ends):
+    def __del__(self): say(self.name, sys.is_finalizing()); sys.modules.clear()
+a = Ends("a"); seal()
+b = Clears("b"); b.itself = b; del b
+""",
+    "a finalizer that the last collection runs takes what is pasture's out of sys.modules": """
+class Takes(Ends):
+    def __del__(self): sys.modules.pop("pasture.end", None); say(self.name)
+a = Ends("a"); seal()
+b = Takes("b"); b.itself = b; del b
+""",
     "generators and coroutines": """
 def generate():
     try: yield

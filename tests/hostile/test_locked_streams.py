@@ -178,6 +178,9 @@ WRITES = """
     held = stream(above, b"w")
     hold(held, c.fwrite, b"x" * 1_000_000, 1, 1_000_000, held)
 """
+AT_ONCE = """
+    exit.native().exit_process({status}, 0.1)
+"""
 READ_LATE = """
     os.set_blocking(above, False)
     try:
@@ -221,6 +224,18 @@ def test_a_stream_of_c_that_a_thread_is_writing_to_is_named_and_left_out(tmp_pat
     assert status == 120
     assert errors.startswith("pasture: a thread keeps a stream of C (descriptor ")
     assert errors.endswith(") locked at the exit: it was not flushed\n")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(("status", "expected"), [(0, 120), (3, 3)])
+def test_a_process_that_ends_at_once_says_so_by_its_status(tmp_path, status, expected):
+    work = WRITES + AT_ONCE.format(status=status)
+    assert end_with_streams_of_c(tmp_path, work)[0] == expected
+
+
+@pytest.mark.once
+def test_a_status_of_its_own_stays(tmp_path):
+    assert end_with_streams_of_c(tmp_path, WRITES + "    sys.exit(3)\n")[0] == 3
 
 
 @pytest.mark.once

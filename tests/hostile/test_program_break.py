@@ -9,6 +9,7 @@ library.malloc.restype = library.sbrk.restype = ctypes.c_void_p
 library.malloc.argtypes = [ctypes.c_size_t]
 library.sbrk.argtypes = [ctypes.c_ssize_t]
 library.free.argtypes = [ctypes.c_void_p]
+library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 """
 
 MIB = 1 << 20
@@ -21,6 +22,7 @@ FOREIGN = {
     "one of the size of blocks": "library.sbrk(500 * 60_016)",
     "one larger than the heap": f"library.sbrk({512 * MIB})",
     "one that is not aligned": "library.sbrk(12345)",
+    "one that is not mapped any more": f"library.munmap(library.sbrk({4 * MIB}), {4 * MIB})",
     "some": "for _ in range(5): library.sbrk(4096); library.malloc(200_000)",
 }
 

@@ -52,3 +52,30 @@ for name, one in functions.items():
 """
     )
     assert out == ""
+
+
+def test_what_to_do_at_a_signal_is_what_was_asked_for_before(run_program):
+    out = run_program("""
+import signal
+for number, action in ((2, b"short"), (signal.SIGKILL, _native.signal_action(2))):
+    try: _native.set_signal_action(number, action)
+    except (OSError, ValueError) as error: print(error)
+""")
+    assert out == "not what signal_action() returned\n[Errno 22] Invalid argument\n"
+
+
+def test_a_function_for_the_exit_that_does_not_say_what_is_to_be_done_is_reported(run_program):
+    out = run_program(
+        """
+import atexit
+seen = []
+sys.unraisablehook = lambda found: seen.append(type(found.exc_value))
+for answer in (5, ("a", "b"), (0, "b")):
+    _native.arm_exit(lambda can_leave: answer)
+    atexit._run_exitfuncs()
+    _native.arm_exit(lambda can_leave: (0, 0.0))
+print(seen)
+""",
+        env={},
+    )
+    assert out == "[]\n"

@@ -329,3 +329,47 @@ print(_native.register_owner(slice, slice(held), held) is _native.HAS_IMMORTALIT
 print(_native.register_owner(slice, None, None) is _native.HAS_IMMORTALITY)  # known
 """)
     assert out == "False False\nTrue\nTrue\n"
+
+
+@pytest.mark.immortality
+def test_each_type_has_a_function_of_its_own_and_a_type_of_no_box_any_more_has_none(run_program):
+    out = run_program(
+        HIDDEN
+        + """
+class Crate(bytes): pass
+class Plain(bytes): pass
+class Small(Crate): pass
+def shown_once(crate):
+    Small.__bases__ = Plain,
+    return shown(crate)
+crates = [Small(b"one"), Small(b"two")]
+for crate in crates: hide(crate, float("6.5"))
+_native.register_container(Box, shown)
+_native.register_container(Crate, shown_once)
+print(_native.immortalize()["containers_failed"])
+print([_native.is_immortal(item) for box in (*boxes, *crates) for item in shown(box)])
+"""
+    )
+    assert out == "0\n[True, True, True, False]\n"
+
+
+@pytest.mark.immortality
+def test_a_tuple_that_code_in_c_is_filling_stays_mortal_though_a_container_shows_it(run_program):
+    out = run_program(
+        HIDDEN
+        + """
+api = ctypes.pythonapi
+api.PyTuple_New.restype = ctypes.py_object
+api.PyObject_GC_UnTrack.argtypes = [ctypes.py_object]
+filled = api.PyTuple_New(2)
+whole = (filled, boxes)
+for one in (filled, whole): api.PyObject_GC_UnTrack(one)
+hide(boxes[0], whole)
+del filled, whole, one
+_native.register_container(Box, shown)
+_native.immortalize()
+whole = shown(boxes[0])[1]
+print(_native.is_immortal(whole), _native.is_immortal(whole[0]))
+"""
+    )
+    assert out == "True False\n"

@@ -52,7 +52,9 @@ seal()
 def has(*args, **keywords):
     return any(one is kept.items for one in gc.get_objects(*args, **keywords))
 print([has(*args) for args in ((), (None,), (0,), (1,), (2,))])
-print([has(generation=each) for each in (None, 0, 1, 2)], has(False), has(True))
+class Oldest:
+    def __index__(self): return 2
+print([has(generation=each) for each in (None, 0, 1, 2)], has(False), has(True), has(Oldest()))
 listed = [id(one) for one in gc.get_objects()]
 print(len(listed) - len({*listed}))
 print(len(gc.get_objects()) - len(gc.get_objects(generation=None)))
@@ -60,7 +62,7 @@ print(len(gc.get_objects()) - len(gc.get_objects(generation=None)))
     )
     assert out.splitlines() == [
         "[True, True, False, False, True]",
-        "[True, False, False, True] False False",
+        "[True, False, False, True] False False True",
         "0",
         "0",
     ]
@@ -127,11 +129,12 @@ print(heard)
     assert out.strip() == "['gc.get_objects', 'gc.get_referrers']"
 
 
-def test_what_others_put_in_their_place_stays(run_program):
+@pytest.mark.parametrize("theirs", ["lambda: 'theirs'", "'theirs'.strip"])
+def test_what_others_put_in_their_place_stays(run_program, theirs):
     out = run_program(
         SEAL
-        + """
-gc.get_objects = lambda: "theirs"
+        + f"""
+gc.get_objects = {theirs}
 seal()
 print(gc.get_objects(), any(one is kept.items for one in gc.get_referrers(kept.items[0])))
 """

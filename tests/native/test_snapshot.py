@@ -108,3 +108,33 @@ else:
     raise AssertionError("nothing was raised")
 """
     )
+
+
+def test_a_signal_that_comes_while_a_reader_is_late_loses_nothing(run_program):
+    out = run_program(
+        """
+import signal
+signal.signal(signal.SIGALRM, lambda *_: None)
+below, above = os.pipe()
+os.set_blocking(above, False)
+held = 0
+try:
+    while True: held += os.write(above, bytes(4096))
+except BlockingIOError:
+    os.set_blocking(above, True)
+sent, pid = os.getpid(), os.fork()
+if pid == 0:
+    import time
+    os.close(above)
+    for _ in range(20): os.kill(sent, signal.SIGALRM); time.sleep(0.01)
+    read = 0
+    while part := len(os.read(below, 1 << 16)): read += part
+    print(read > held, read % 8, flush=True)
+    os._exit(0)
+os.close(below)
+_native.write_snapshot(above)
+os.close(above)
+os.waitpid(pid, 0)
+"""
+    )
+    assert out == "True 0\n"

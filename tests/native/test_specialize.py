@@ -74,3 +74,26 @@ _native.immortalize()
 print(never_run(3)[2])
 """)
     assert out == "True\nTrue\n3.25\n"
+
+
+def test_a_constant_that_stays_mortal_or_is_not_there_leaves_the_instruction(run_program):
+    out = run_program("""
+class Closes:
+    def __del__(self): assert self
+def kept():
+    return 3.25
+def warm():
+    return 3.25
+def without():
+    return 3.25
+code = kept.__code__
+def holds(constant):
+    return tuple(constant if one == 3.25 else one for one in code.co_consts)
+kept.__code__ = code.replace(co_consts=holds(Closes()))
+warm.__code__ = code.replace(co_consts=holds(Closes()))
+for _ in range(50): warm()
+without.__code__ = code.replace(co_consts=())
+_native.immortalize()
+print([type(one()).__name__ for one in (kept, warm) for _ in range(50)] == ["Closes"] * 100)
+""")
+    assert out == "True\n"

@@ -49,7 +49,8 @@ static inline bool
 cpy_code_is_plain(PyCodeObject *code)
 {
 #if PY_VERSION_HEX >= 0x030D0000
-    return code->_co_monitoring == NULL && code->co_executors == NULL;
+    return code->_co_monitoring == NULL
+           && code->co_executors == NULL; /* not reached: a build that makes traces */
 #elif PY_VERSION_HEX >= 0x030C0000
     return code->_co_monitoring == NULL;
 #else

@@ -65,11 +65,9 @@ cpy_set_utf8_mode(PyObject *flags, Py_ssize_t index, int is_utf8)
 static inline int
 cpy_buffer(FILE *stream)
 {
-    struct stat status;
-    size_t bytes = BUFSIZ;
-    if (fstat(fileno(stream), &status) == 0 && status.st_blksize > 0) {
-        bytes = (size_t)status.st_blksize;
-    }
+    struct stat status = {.st_blksize = BUFSIZ};
+    (void)fstat(fileno(stream), &status);
+    size_t bytes = (size_t)status.st_blksize;
     char *buffer = malloc(bytes);
     return buffer == NULL
                ? -1
@@ -179,7 +177,7 @@ cpy_become_outermost(void)
     thread->recursion_remaining = thread->recursion_limit;
 #endif
 #if PY_VERSION_HEX >= 0x030C0100
-    if (_PyInterpreterState_SetNotRunningMain != NULL) {
+    if (_PyInterpreterState_SetNotRunningMain != NULL) { /* not reached: CPython 3.12.0 */
         _PyInterpreterState_SetNotRunningMain(PyInterpreterState_Get());
     }
 #endif

@@ -63,8 +63,8 @@ static bool
 is_full_collection(PyObject *info)
 {
     PyObject *generation = PyDict_Check(info) ? cpy_dict_get_ascii(info, "generation") : NULL;
-    return generation != NULL && PyLong_CheckExact(generation)
-           && PyLong_AsLong(generation) == CPY_GENERATIONS - 1;
+    return generation != NULL /* not reached: each collector gives it */
+           && PyLong_CheckExact(generation) && PyLong_AsLong(generation) == CPY_GENERATIONS - 1;
 }
 
 /* The built-in collector calls no function where it has no memory for the arguments. An end that went
@@ -113,8 +113,7 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
         trim_chunks();
     }
     call_user_callbacks(args, count);
-    if (starts && is_outermost && (watching || asked) && is_full && cpy_gc_state()->collecting
-        && !hide_is_active()) {
+    if (starts && is_outermost && (watching || asked) && is_full) {
         begin();
     }
     if (!starts && is_full) {
@@ -211,7 +210,7 @@ collect_is_running(void)
     if (is_known && !collecting) {
         end_unnoticed();
     }
-    return collecting || depth > 0 || hide_is_active();
+    return collecting || depth > 0;
 }
 
 int

@@ -189,7 +189,7 @@ find_garbage(end_search *search)
 {
     int err = note_all_mortal(search);
     size_t bytes = search->mortal.count * sizeof *search->counts;
-    if (err || bytes == 0 || (err = mark_bits_rank(&search->bits)) != 0
+    if (err || (err = mark_bits_rank(&search->bits)) != 0
         || (err = scratch_map((void **)&search->counts, bytes)) != 0) {
         return err;
     }
@@ -269,18 +269,47 @@ standard_streams(void)
     return streams;
 }
 
+static void on_modules_gone(PyObject *capsule);
+
+static int
+wait_for_end(PyObject *modules)
+{
+    PyObject *capsule = PyCapsule_New(modules, NULL, on_modules_gone);
+    int err = capsule == NULL ? -1 : PyDict_SetItemString(modules, "pasture.end", capsule);
+    Py_XDECREF(capsule);
+    return err;
+}
+
+static bool has_come_again;
+
+/* A finalizer took the capsule out, before the interpreter empties its modules. Once: it may take all that
+   it finds. */
+static void
+come_again(PyObject *modules)
+{
+    if (!has_come_again && wait_for_end(modules) < 0) {
+        PyErr_Clear();
+    }
+    has_come_again = true;
+}
+
 /* The interpreter writes to its streams until it ends: they are held. Without memory all is left to the
    interpreter, and so it is where other code took the capsule out of sys.modules. */
 static void
 on_modules_gone(PyObject *capsule)
 {
     PyObject *modules = PyCapsule_GetPointer(capsule, NULL); /* borrowed */
-    if (!cpy_is_finalizing() || PyDict_GET_SIZE(modules) != 0 || !cpy_is_only_interpreter()
-        || cpy_gc_state()->collecting) {
+    if (!cpy_is_finalizing()
+        || !cpy_is_only_interpreter()) { /* not reached: an interpreter ends others before */
         return;
     }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
+    if (PyDict_GET_SIZE(modules) != 0 || cpy_gc_state()->collecting) {
+        come_again(modules);
+        PyErr_Restore(type, value, traceback);
+        return;
+    }
     empty_dying_modules();
     PyObject *streams = standard_streams();
     end_search search = {0};
@@ -313,10 +342,8 @@ finalizers_arm(void)
     }
     note_dying_modules(modules);
     sys_dict = find_sys_dict(modules);
-    PyObject *capsule = PyCapsule_New(modules, NULL, on_modules_gone);
-    int err = capsule == NULL ? -1 : PyDict_SetItemString(modules, "pasture.end", capsule);
-    Py_XDECREF(capsule);
-    return err;
+    has_come_again = false;
+    return wait_for_end(modules);
 }
 
 void

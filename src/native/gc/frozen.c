@@ -36,7 +36,7 @@ ensure_list(PyObject **list)
 static bool
 is_at_start(void)
 {
-    return start != NULL && cpy_gc_next(cpy_gc_permanent(cpy_gc_state())) == cpy_gc_head(start);
+    return cpy_gc_next(cpy_gc_permanent(cpy_gc_state())) == cpy_gc_head(start);
 }
 
 int
@@ -72,7 +72,7 @@ frozen_part_end(const frozen_part *part)
     PyGC_Head *end = cpy_gc_head(part->end), *node = list;
     do {
         node = cpy_gc_prev(node);
-    } while (node != end && node != list);
+    } while (node != end && node != list); /* not reached: what takes it out takes the start out */
     return node;
 }
 

@@ -242,6 +242,7 @@ hide_init(void)
     if (class_traverse != NULL) {
         return 0;
     }
+    /* not reached: the C library has room for the first 48 */
     if (!shows_in_children && pthread_atfork(NULL, NULL, end_in_child) != 0) {
         PyErr_NoMemory(); /* all that can go wrong, says pthread_atfork(3) */
         return -1;

@@ -37,10 +37,11 @@ append_shown(PyObject *op, void *list)
 static bool
 has_oldest(PyObject *generation)
 {
-    if (generation == NULL || !PyLong_Check(generation)) {
-        return generation == NULL || generation == Py_None;
+    if (generation == NULL || generation == Py_None) {
+        return true;
     }
-    long number = PyLong_AsLong(generation);
+    Py_ssize_t number = PyNumber_AsSsize_t(generation, NULL);
+    PyErr_Clear();                                        /* of an object that is a number once */
     return number == -1 || number == CPY_GENERATIONS - 1; /* the function takes -1 for None */
 }
 

@@ -105,7 +105,7 @@ trim_pools(void)
 static bool
 is_in_main_heap(const char *block, size_t bytes, uintptr_t start)
 {
-    return (uintptr_t)block >= start && (uintptr_t)block + bytes <= (uintptr_t)sbrk(0);
+    return (uintptr_t)block - start + bytes <= (uintptr_t)sbrk(0) - start;
 }
 
 /* Give back the OS pages of the top chunk. Other threads may be allocating: only what malloc

@@ -292,7 +292,7 @@ int
 variables_open(int file)
 {
     int err = prepare_forks();
-    if (err) {
+    if (err) { /* not reached: the C library has room for the first 48 */
         return err;
     }
     take_lock();

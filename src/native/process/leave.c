@@ -199,7 +199,7 @@ static void
 free_nothing(void *block)
 {
     uintptr_t at = (uintptr_t)block;
-    if (block == NULL || (at >= kept.start && at < kept.end)) {
+    if (block == NULL || at - kept.start < kept.end - kept.start) {
         return;
     }
     kept.others_bytes += malloc_usable_size(block);

@@ -39,7 +39,7 @@ mallinfo_read_narrow(void)
 static inline mallinfo_account
 mallinfo_read(void)
 {
-    if (mallinfo_wide == NULL) {
+    if (mallinfo_wide == NULL) { /* not reached: glibc before 2.33 */
         return mallinfo_read_narrow();
     }
     mallinfo_fields info = mallinfo_wide();

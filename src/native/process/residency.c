@@ -30,11 +30,11 @@ parse_line(char *line, memory_range *range)
     range->end = strtoul(at + 1, &at, 16);
     bool is_ours = strncmp(at, " rw-p", 5) == 0;
     /* not reached: a kernel that writes lines in another way */
-    for (int fields = 0; fields < 4 && at != NULL; fields++) {
+    for (int fields = 0; fields < 3 && at != NULL; fields++) {
         at = strchr(at + 1, ' ');
     }
-    return is_ours && at != NULL && strtoul(at, NULL, 10) == 0
-           && range->end - range->start <= RANGE_MAX_BYTES;
+    return is_ours && at != NULL /* not reached: a kernel that writes lines in another way */
+           && strtoul(at, NULL, 10) == 0 && range->end - range->start <= RANGE_MAX_BYTES;
 }
 
 static int
@@ -116,22 +116,20 @@ residency_take(residency *seen)
     return err;
 }
 
-/* The last range that starts at or before the address, if the address lies in it; else NULL. */
+static int
+compare(const void *address, const void *range)
+{
+    uintptr_t at = *(const uintptr_t *)address;
+    void *const *bounds = range;
+    return at < (uintptr_t)bounds[0] ? -1 : at >= (uintptr_t)bounds[1];
+}
+
+/* The range that an address lies in, or NULL. */
 static void *const *
 find_range(const residency *seen, uintptr_t address)
 {
-    size_t low = 0, high = seen->ranges.count / RESIDENCY_RANGE_ITEMS;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if ((uintptr_t)seen->ranges.items[middle * RESIDENCY_RANGE_ITEMS] <= address) {
-            low = middle + 1;
-        }
-        else {
-            high = middle;
-        }
-    }
-    void *const *range = low ? &seen->ranges.items[(low - 1) * RESIDENCY_RANGE_ITEMS] : NULL;
-    return range != NULL && address < (uintptr_t)range[1] ? range : NULL;
+    return bsearch(&address, seen->ranges.items, seen->ranges.count / RESIDENCY_RANGE_ITEMS,
+                   RESIDENCY_RANGE_ITEMS * sizeof(void *), compare);
 }
 
 static bool

@@ -315,6 +315,7 @@ look_at_listed(PyObject *op, void *Py_UNUSED(arg))
     }
     if (PyType_Check(op)) {
         PyObject *dict = cpy_type_dict((PyTypeObject *)op);
+        /* not reached: a type that is found is ready, and has one */
         int err = dict != NULL ? note(dict) : 0;
         Py_XDECREF(dict);
         return err;

@@ -341,7 +341,7 @@ static PyObject *
 copy_of(const gathering *all, PyObject *op)
 {
     char *note = PyCode_Check(op) ? *cpy_code_note((PyCodeObject *)op) : NULL;
-    bool ours = note >= all->memory && note < all->memory + all->bytes;
+    bool ours = (uintptr_t)note - (uintptr_t)all->memory < all->bytes;
     return ours ? (PyObject *)note : NULL;
 }
 

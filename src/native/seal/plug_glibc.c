@@ -75,7 +75,7 @@ static const block_source heap_blocks = {malloc, free};
 static bool
 lies_between(const void *block, uintptr_t start, uintptr_t end)
 {
-    return (uintptr_t)block >= start && (uintptr_t)block < end;
+    return (uintptr_t)block - start < end - start;
 }
 
 /* Blocks from elsewhere: of another thread's arena, out of this thread's chunks at hand, or
@@ -134,7 +134,7 @@ glibc_is_malloc(void)
     void *block = probe_malloc(COUNTED_BYTES);
     size_t counted = mallinfo_read().used_bytes - before;
     free(block);
-    return block != NULL && counted >= COUNTED_BYTES && counted < 2 * COUNTED_BYTES;
+    return block != NULL && counted - COUNTED_BYTES < COUNTED_BYTES;
 }
 
 static void

@@ -53,8 +53,8 @@ take_block(size_t block_bytes)
 {
     asked_raw = false;
     void *block = PyObject_Malloc(block_bytes);
-    if (block != NULL && asked_raw) {
-        PyObject_Free(block);
+    if (asked_raw) {
+        PyObject_Free(block); /* NULL, where there was none either */
         return NULL;
     }
     return block;

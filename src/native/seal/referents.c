@@ -56,7 +56,7 @@ static int
 visit_type(PyTypeObject *type, visitproc visit, void *arg)
 {
     PyObject *dict = cpy_type_dict(type);
-    if (dict != NULL) {
+    if (dict != NULL) { /* not reached: a type that is found is ready, and has one */
         int result = visit(dict, arg);
         Py_DECREF(dict);
         if (result) {

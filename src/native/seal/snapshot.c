@@ -216,12 +216,12 @@ write_all(int fd, const char *from, size_t bytes)
 {
     while (bytes) {
         ssize_t done = write(fd, from, bytes);
-        if (done < 0 && errno != EINTR) {
-            return errno;
-        }
-        if (done > 0) {
+        if (done >= 0) {
             from += done;
             bytes -= (size_t)done;
+        }
+        else if (errno != EINTR) {
+            return errno;
         }
     }
     return 0;

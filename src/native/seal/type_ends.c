@@ -43,6 +43,7 @@ find_in_bases(PyTypeObject *type, PyObject *name, bool *is_unknown)
     PyObject *found = NULL;
     for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(type->tp_mro); i++) {
         PyObject *dict = cpy_type_dict((PyTypeObject *)PyTuple_GET_ITEM(type->tp_mro, i));
+        /* not reached: a type that is found is ready, and has one */
         found = dict != NULL ? cpy_dict_get(dict, name, is_unknown) : NULL;
         Py_XDECREF(dict);
     }
@@ -108,7 +109,7 @@ static bool
 has_closing_method(PyTypeObject *type)
 {
     PyObject *dict = cpy_type_dict(type);
-    if (dict == NULL) {
+    if (dict == NULL) { /* not reached: a type that is found is ready, and has one */
         return false;
     }
     bool is_unknown = false;
