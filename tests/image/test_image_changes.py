@@ -116,10 +116,76 @@ def a_package_before_a_module(folder: Path) -> tuple[Path, Callable[[], None]]:
     return lib, lambda: (lib / "changing" / "__init__.py").write_text("VALUE = 2\n") and None
 
 
+def a_flipped_link_to_a_longer_name(folder: Path) -> tuple[Path, Callable[[], None]]:
+    release(folder / "old", 1)
+    release(folder / "newer", 2)
+    link = folder / "current"
+    link.symlink_to("old")
+    return link, lambda: flip(link, Path("newer"))
+
+
+def a_folder_in_place_of_a_link(folder: Path) -> tuple[Path, Callable[[], None]]:
+    release(folder / "old", 1)
+    link = folder / "current"
+    link.symlink_to("old")
+
+    def change() -> None:
+        link.unlink()
+        release(link, 2)
+
+    return link, change
+
+
+def looks(folder: Path, test: str) -> Path:
+    """A module that is 1 where a test holds while it loads, and 2 where not."""
+    lib = release(folder / "modules", 1).parent
+    text = (
+        f"import importlib.util, os\ntry: VALUE = 1 if {test} else 2\nexcept OSError: VALUE = 2\n"
+    )
+    (lib / "changing.py").write_text(text)
+    return lib
+
+
+def a_module_that_was_found_and_not_loaded(folder: Path) -> tuple[Path, Callable[[], None]]:
+    lib = looks(folder, "importlib.util.find_spec('optional')")
+    (lib / "optional.py").write_text("")
+    return lib, (lib / "optional.py").unlink
+
+
+def a_file_in_place_of_a_package_of_folders(folder: Path) -> tuple[Path, Callable[[], None]]:
+    lib = looks(folder, "importlib.util.find_spec('parts')")
+    (lib / "parts").mkdir()
+
+    def change() -> None:
+        (lib / "parts").rmdir()
+        (lib / "parts").write_text("no folder")
+
+    return lib, change
+
+
+def a_listed_folder_that_is_gone(folder: Path) -> tuple[Path, Callable[[], None]]:
+    data = folder / "data"
+    data.mkdir()
+    return looks(folder, f"not os.listdir({str(data)!r})"), data.rmdir
+
+
+def a_file_in_place_of_a_listed_folder(folder: Path) -> tuple[Path, Callable[[], None]]:
+    lib, remove = a_listed_folder_that_is_gone(folder)
+
+    def change() -> None:
+        remove()
+        (folder / "data").write_text("no folder")
+
+    return lib, change
+
+
 WAYS = (
     *(a_flipped_link, a_flipped_link_above, a_flipped_link_to_a_file, a_renamed_folder_above),
     *(a_rewritten_archive, another_archive_in_its_place, writing_through_a_mapping),
-    *(writing_by_another_name, a_package_before_a_module),
+    *(writing_by_another_name, a_package_before_a_module, a_flipped_link_to_a_longer_name),
+    *(a_folder_in_place_of_a_link, a_module_that_was_found_and_not_loaded),
+    *(a_file_in_place_of_a_package_of_folders, a_listed_folder_that_is_gone),
+    a_file_in_place_of_a_listed_folder,
 )
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
@@ -236,6 +238,7 @@ def test_an_application_serves_requests_before_it_is_kept(own_images: Images) ->
 
 RUNS = """\
 import json
+import os
 exec("".join(f"def f{n}(a):\\n    b = a + {n}\\n    return b if b else a\\n" for n in range(600)))
 functions = [globals()[f"f{n}"] for n in range(600)]
 warmed, rehearsed, never = functions[::20], functions[7::20], functions[13::20]
@@ -270,6 +273,7 @@ def test_code_of_a_warm_up_and_of_a_rehearsal_lies_together_and_is_gathered_once
 
 REHEARSAL = """\
 import sys
+import tempfile
 sys.path.insert(0, "{folder}/hidden")
 import beside_it  # where programs do not look
 import wave
@@ -502,3 +506,62 @@ def test_pasture_run_starts_a_server_out_of_an_image(images: Images) -> None:
     ended = images.python(*words, environ={"PASTURE_IMAGE_VERBOSE": "1"})
     assert b"started from the image" in ended.err
     assert ended.out == b"True\n"
+
+
+def stub(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """`pasture-python` without an image of its own."""
+    environ = {"PASTURE_IMAGE_VERBOSE": "1"} | variables
+    command = [STUB, *words]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+
+def test_the_interpreter_that_a_variable_names_is_another_program_by_its_whole_path(
+    tmp_path: Path,
+) -> None:
+    printed = ("-c", "print(1)")
+    assert stub(*printed, PASTURE_PYTHON="python3").stdout == "1\n"
+    itself = stub(*printed, PASTURE_PYTHON=str(STUB))
+    assert (itself.returncode, itself.stdout) == (127, "")
+    assert "there is no python next to it" in itself.stderr
+    for text, status in (("#!/none\n", 127), ("", 126)):
+        script = tmp_path / "script"
+        script.write_text(text)
+        script.chmod(0o700 if text else 0o600)
+        done = stub(*printed, PASTURE_PYTHON=str(script))
+        assert (done.returncode, done.stdout) == (status, "")
+        assert f"pasture-python: {script}: " in done.stderr
+
+
+def test_a_program_that_came_to_life_in_vain_has_no_image_made(tmp_path: Path) -> None:
+    own = {"XDG_CACHE_HOME": str(tmp_path), "PASTURE_IMAGE": "auto"}
+    done = stub("-c", "import json; print(1)", _PASTURE_FAILED="in vain", **own)
+    assert (done.stdout, "in vain" in done.stderr) == ("1\n", True)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_folder_has_images_alone_by_their_names(tmp_path: Path) -> None:
+    for name in ("notes.txt", "img", ".app.img"):
+        (tmp_path / name).write_text("no image")
+    done = stub("-c", "print(1)", PASTURE_IMAGE=str(tmp_path))
+    assert done.stdout == "1\n"
+    assert "the folder has no image" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="files of others are made by root alone")
+def test_a_file_of_the_user_that_kernels_show_for_unknown_ones_is_that_users() -> None:
+    unknown = 65534
+    with tempfile.NamedTemporaryFile(suffix=".img") as file:
+        os.chown(file.name, unknown, unknown)
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"exec '{STUB}' -c ''"],
+            env={
+                "PASTURE_IMAGE_VERBOSE": "1",
+                "PASTURE_IMAGE": file.name,
+                "PASTURE_PYTHON": "/bin/true",  # the other one may be hidden from it
+            },
+            user=unknown,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert "the file is no image" in done.stderr
