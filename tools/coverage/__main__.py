@@ -100,6 +100,10 @@ OF_A_FAILURE = {
 }
 """The form of a condition by which a program finds, at that outcome, that a call has failed."""
 
+RETURNS_TWICE = re.compile(r"(child|fork\(\)|_setjmp\(here\)) == 0")
+"""What is called counts once, and what follows in each process or life: clang takes the one outcome
+from that, and finds that the other one never was. Where the first one was, both were."""
+
 
 # --- Building and running ------------------------------------------------------------------
 
@@ -353,6 +357,14 @@ def lines_in(segments: list[list[Any]]) -> Iterator[tuple[int, int]]:
             yield line, max(counts)
 
 
+def text_at(text: str, place: Position) -> str:
+    line, column, last, end = place
+    lines = text.split("\n")[line - 1 : last]
+    lines[-1] = lines[-1][: end - 1]
+    lines[0] = lines[0][column - 1 :]
+    return "\n".join(lines)
+
+
 def add(counted: Counted, exported: Path) -> None:
     compiled = json.loads((exported.parent / "sources.json").read_text())
     for each in json.loads(exported.read_text())["data"][0]["files"]:
@@ -362,7 +374,8 @@ def add(counted: Counted, exported: Path) -> None:
         if compiled.get(path) != digest_of_code(path):
             print(f"{exported.parent.name}: {path} has changed: not counted", file=sys.stderr)
             continue
-        text = (REPOSITORY / path).read_text().split("\n")
+        whole = (REPOSITORY / path).read_text()
+        text = whole.split("\n")
         file, segments = counted.setdefault(path, File()), each["segments"]
         for line, count in lines_in(segments) if segments else ():
             file.lines[line] += count
@@ -370,6 +383,8 @@ def add(counted: Counted, exported: Path) -> None:
             is_macro = (first, column) == (last, end)  # of CPython or the C library
             is_known = not true and not false and count_at(segments, first, column)  # when compiled
             if not (is_macro or is_known or "assert(" in text[first - 1]):
+                if true and RETURNS_TWICE.fullmatch(text_at(whole, (first, column, last, end))):
+                    false = true
                 sums = file.branches[(first, column, last, end)]
                 sums[0] += true
                 sums[1] += false
@@ -445,11 +460,7 @@ class Row:
 
 
 def is_of_a_failure(text: str, place: Position, outcome: bool) -> bool:
-    line, column, last, end = place
-    lines = text.split("\n")[line - 1 : last]
-    lines[-1] = lines[-1][: end - 1]
-    lines[0] = lines[0][column - 1 :]
-    return OF_A_FAILURE[outcome].fullmatch("\n".join(lines)) is not None
+    return OF_A_FAILURE[outcome].fullmatch(text_at(text, place)) is not None
 
 
 def row(path: str, tests: File, whole: File) -> Row:
