@@ -9,6 +9,7 @@ Invariant: the mold returns from `run` in no process, and a worker's code runs i
 
 from __future__ import annotations
 
+import builtins
 import os
 import select
 import signal
@@ -16,7 +17,9 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import suppress
+from importlib.machinery import BuiltinImporter
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 import pytest
@@ -346,8 +349,17 @@ def _as_worker(config: pytest.Config, workerinput: WorkerInput, basetemp: str | 
     config.workerinput = workerinput  # type: ignore[attr-defined]
     config.workeroutput = {}  # type: ignore[attr-defined]
     sys.argv = ["-c"]
+    sys.modules["__main__"] = _main_of_words()
     os.environ["PYTEST_XDIST_TESTRUNUID"] = workerinput["testrunuid"]
     os.environ["PYTEST_XDIST_WORKER_COUNT"] = str(workerinput["workercount"])
+
+
+def _main_of_words() -> ModuleType:
+    """A main module as that of `python -c`. Children by spawn would load pytest's own again."""
+    main = ModuleType("__main__")
+    main.__loader__ = BuiltinImporter
+    vars(main)["__builtins__"] = builtins
+    return main
 
 
 def processes(services: Set[int] = frozenset()) -> tuple[Finding, ...]:

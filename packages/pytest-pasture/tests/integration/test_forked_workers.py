@@ -111,6 +111,25 @@ def test_outcomes_are_those_of_xdist_in_each_mode(suite: Any, dist: str) -> None
     assert forked.code == 1
 
 
+def test_a_child_by_spawn_loads_no_main_module(suite: Any) -> None:
+    suite.write(
+        "test_spawn.py",
+        "import multiprocessing, sys\n"
+        "def has_pytest(pipe): pipe.send('_pytest.main' in sys.modules)\n"
+        "def test_main():\n"
+        "    main = sys.modules['__main__']\n"
+        "    assert not hasattr(main, '__file__') and main.__spec__ is None\n"
+        "    assert main.__builtins__ is sys.modules['builtins']\n"
+        "    context = multiprocessing.get_context('spawn')\n"
+        "    here, there = context.Pipe()\n"
+        "    child = context.Process(target=has_pytest, args=[there])\n"
+        "    child.start()\n"
+        "    assert here.recv() is False\n"
+        "    child.join()\n",
+    )
+    assert suite.forked("-n", "1").counts == {"passed": 1}
+
+
 def test_a_worker_that_is_killed_is_forked_again(suite: Any) -> None:
     suite.write(
         "test_kill.py",
