@@ -12,7 +12,7 @@ import queue
 import re
 import threading
 import weakref
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from random import Random
 from typing import Any
 
@@ -30,6 +30,11 @@ def in_memory_view(held: Any, rng: Random) -> tuple[Any, Getter]:
     below = _Bytes(b"bytes" * 10)
     below.held = held
     return memoryview(below)[2:8], attrgetter("obj.held")
+
+
+@holder
+def beside_a_view_of_bytes(held: Any, rng: Random) -> tuple[Any, Getter]:
+    return [memoryview(b"bytes" * 10)[2:8], held], itemgetter(1)
 
 
 class _Array(array.array):  # type: ignore[type-arg]

@@ -208,6 +208,29 @@ def test_the_next_seal_takes_what_sealed_containers_have_got_since(run_program, 
     assert out.splitlines() == [str([True] * 7), "True True"]
 
 
+VIEWS = 'held = [memoryview(below) for below in (b"text", bytearray(9), array.array("i", [1]))]'
+
+
+@pytest.mark.immortality
+@pytest.mark.parametrize("then", ["pass", "held[0].release()", "held.clear()", "del held"])
+def test_a_view_ends_after_the_builtin_collector_has_dropped_what_is_immortal(run_program, then):
+    # From 3.14 on that collector takes what is immortal off its list.
+    out = run_program(f"""
+        import array
+        def run():
+            {VIEWS}
+            _native.immortalize(); gc.freeze(); gc.unfreeze()
+            gc.collect()
+            {then}
+            print("ran")
+        run()
+        {VIEWS}
+        _native.immortalize(); gc.freeze(); gc.unfreeze()
+        print("ends")
+    """)
+    assert out == "ran\nends\n"
+
+
 @pytest.mark.immortality
 @pytest.mark.kernel
 def test_without_memory_for_the_walk_the_process_goes_on_and_can_repeat_it(run_program):

@@ -8,6 +8,7 @@
    tests/hostile/c_types.toml has all types, and what the end of each gives back. */
 static const char *const silent_types[] = {
     "_sre.SRE_Scanner",                         /* a buffer */
+    "managedbuffer",                            /* a place in a list that memoryviews rely on */
     "sqlite3.Statement",                        /* its connection open */
     "_multiprocessing.SemLock",                 /* a mapping, for each semaphore */
     "_thread._ThreadHandle",                    /* the stack of a thread that was not joined */
