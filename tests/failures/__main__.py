@@ -94,6 +94,7 @@ KNOWN = {
     "Exception ignored while trying to write to the signal wakeup fd": "gunicorn's, and CPython's",
     "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
     "ModuleNotFoundError: No module named ": "CPython's import takes a failed stat for no file",
+    "in _fill_cache\nOSError": "CPython's import raises what the listing of a folder has raised",
     "Fatal glibc error: ": "the C library's own start",
     "error while loading shared libraries: cannot apply additional memory protection": (
         "the C library's own start"

@@ -18,14 +18,13 @@ def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     """Have this process get a signal when its parent ends, and now if that has ended already.
 
     Not inherited by a fork; a change of user takes it back. Without the extension and without
-    ctypes, and in a sandbox that refuses it, this process ends by itself, or not. OSError: no such
-    signal.
+    ctypes, and in a sandbox that refuses it, this process ends by itself, or not.
     """
     try:
         native().die_with_parent(number)
     except UnsupportedInterpreter:
         _ask_by_ctypes(number)
-    except PermissionError:
+    except OSError:  # a sandbox may refuse it with any error
         pass
     if os.getppid() != parent:
         signal.raise_signal(number)
