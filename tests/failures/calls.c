@@ -46,7 +46,7 @@ static const row rows[] = {
     {SYS_mmap, ENOMEM, 0, false},
     {SYS_mremap, ENOMEM, 0, false},
     {SYS_brk, ENOMEM, 0, false},
-    {SYS_madvise, EAGAIN, EINVAL, false},
+    {SYS_madvise, ENOMEM, EBUSY, false},
     {SYS_mprotect, ENOMEM, EACCES, false},
     {SYS_memfd_create, EMFILE, ENOSYS, false},
     {SYS_openat, EMFILE, EACCES, false},

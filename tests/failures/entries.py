@@ -239,6 +239,7 @@ def sealed() -> None:
 def sealed_with_a_file() -> None:
     files.append(Path("sealed").open("w"))
     sealed()
+    gc.freeze()
 
 
 files: list[Any] = []
@@ -247,6 +248,34 @@ files: list[Any] = []
 def show_all() -> None:
     gc.get_objects()
     gc.get_referrers(shadow)
+
+
+def hold_from_outside() -> None:
+    """More than wait for their turn in a batch."""
+    for one in [[n] for n in range(5000)]:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(one))
+    make_shadow()
+
+
+def take_huge_pages() -> None:
+    shadow_page.append(bytearray(b"x") * (16 << 20))
+    make_shadow()
+
+
+shadow_page: list[bytearray] = []
+
+
+def refute(part: str) -> Callable[[], None]:
+    """On a check build: a field is somewhere else, so that what needs it is left out."""
+
+    def prepare() -> None:
+        make_shadow()
+        if hasattr(_native, "shift_field"):
+            rows = [part in parts for *_, parts, _ in _native.private_fields()]
+            _native.shift_field(rows.index(True), 8)
+            _native.check_layout()
+
+    return prepare
 
 
 class Bag:
@@ -283,6 +312,7 @@ def make_owners() -> None:
         chain = Node([chain])
     chain.value = Zone()
     zones = [datetime.datetime(2000, 1, n, tzinfo=zone) for n in range(1, 20)]
+    _native.register_owner(datetime.datetime, zones[0], zone)
     owners.extend(([[zone] for _ in range(2000)], zones, [[zone, one] for one in zones], chain))
 
 
@@ -436,14 +466,17 @@ ENTRIES: dict[str, Entry] = {
     "collect": Entry(lambda: _native.collect(False), make_shadow, again=garbage),
     "collect_frozen": Entry(lambda: _native.collect(True), make_shadow, again=garbage),
     "watched_collect": Entry(watched_collect, make_shadow, again=garbage),
+    "collect_held": Entry(lambda: _native.collect(False), hold_from_outside, again=garbage),
     "instances": native("instances", (Node, dict)),
     "trim": native("trim"),
     "collapse": native("collapse", 2 << 20, 1, 10**9),
+    "collapse_found": Entry(lambda: _native.collapse(2 << 20, 1, 10**9), take_huge_pages),
     "adapt_thresholds": native("adapt_thresholds", changes_state=True),
     "files": Entry(_native.files, sealed_with_a_file),
     "note_frozen_files": Entry(_native.note_frozen_files, sealed_with_a_file),
     "note_files_first": native("note_frozen_files"),
-    "left_out": native("left_out"),
+    "left_out": Entry(_native.left_out, refute("gathered code")),
+    "refused": Entry(_native.code_that_ran, refute("gathered code")),
     "private_fields": native("private_fields"),
     "field_offsets": native("field_offsets"),
     "check_layout": Entry(_native.check_layout, make_shadow, again=forget_layout),

@@ -73,7 +73,7 @@ seal()
     "held by what only lets go of it": """
 class LetsGo:
     def __del__(self): self.held = None
-lets_go = LetsGo(); lets_go.held = Ends("a")
+nothing = LetsGo(); lets_go = LetsGo(); lets_go.held = Ends("a")
 seal()
 """,
     "without the module sys": """

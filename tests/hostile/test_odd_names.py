@@ -107,3 +107,18 @@ else:
 """
     )
     assert out == "parent\n"
+
+
+@pytest.mark.immortality
+def test_a_type_in_c_whose_names_cannot_be_known_has_an_end(run_program):
+    out = run_program(
+        f"""
+{ODD}
+import array
+names = next(one for one in gc.get_referents(array.array) if type(one) is dict)
+before = _native.type_has_end(array.array)
+names[Odd("close.more")] = None
+print(before, _native.type_has_end(array.array))
+"""
+    )
+    assert out == "False True\n"

@@ -565,3 +565,13 @@ def test_a_file_of_the_user_that_kernels_show_for_unknown_ones_is_that_users() -
             check=False,
         )
     assert "the file is no image" in done.stderr
+
+
+def test_without_restartable_sequences_a_program_starts_out_of_an_image(
+    own_images: Images,
+) -> None:
+    """The C library of the image's process registers none where a variable says so."""
+    own_images.environ["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
+    own_images.built("--preload", "json")
+    assert own_images.why("-c", "print(1)") == ""
+    assert own_images.run("-c", "import json; print(json.dumps([1]))").out == b"[1]\n"

@@ -54,6 +54,15 @@ for name, one in functions.items():
     assert out == ""
 
 
+def test_arguments_of_a_program_are_texts(run_program):
+    out = run_program("""
+for lists in (([b"word"], []), ([], [b"word"])):
+    try: _native.run_main(*lists, False, None, None, None)
+    except TypeError as error: print(type(error).__name__)
+""")
+    assert out == "TypeError\nTypeError\n"
+
+
 def test_what_to_do_at_a_signal_is_what_was_asked_for_before(run_program):
     out = run_program("""
 import signal

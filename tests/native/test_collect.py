@@ -570,3 +570,15 @@ def test_a_collection_that_the_interpreter_begins_in_the_midst_of_another_is_lef
         gc.disable()
     """)
     assert out == ("[1, 0]\n" if sys.version_info[:2] == (3, 12) else "[0, 0]\n")
+
+
+def test_a_callback_may_switch_collections_out_of_line_off_while_one_runs(run_program):
+    out = run_program(f"""
+{CYCLES}
+gc.callbacks.append(lambda *_: _native.watch_collections(False))
+_native.watch_collections(True)
+for collects in (collect, gc.collect):
+    ref = weakref.ref(cycle())
+    print(collects() > 0, ref())
+""")
+    assert out == "True None\nTrue None\n"

@@ -381,3 +381,48 @@ print([one.__name__ for one in [*vars().values()]
 """
     )
     assert out == "['Sets', 'Clears', 'ClearsOwn', 'SetsSlot']\n"
+
+
+@pytest.mark.immortality
+def test_what_clears_an_attribute_by_code_in_python_has_an_end(run_program):
+    out = run_program("""
+class Clears:
+    def __del__(self): self.x.clear()
+class Asks(list):
+    def __getattribute__(self, name): return super().__getattribute__(name)
+plain, asks, by_dict = Clears(), Clears(), Clears()
+plain.x, asks.x = [], Asks()
+by_dict.__dict__ = {"x": Asks()}
+_native.immortalize()
+print([_native.is_immortal(one) for one in (plain, asks, by_dict)])
+""")
+    assert out == "[True, False, False]\n"
+
+
+@pytest.mark.immortality
+def test_many_owners_are_a_small_part_of_a_larger_heap(run_program):
+    out = run_program("""
+class Ends:
+    def __del__(self): assert self
+one = Ends()
+owners = [[one] for _ in range(1500)]
+others = [[n] for n in range(160_000)]
+counts = _native.immortalize()
+print(sum(map(_native.is_immortal, owners)), sum(map(_native.is_immortal, others)))
+""")
+    assert out == "0 160000\n"
+
+
+@pytest.mark.immortality
+def test_memory_that_its_owner_has_taken_back_by_hand_is_not_looked_at_again(run_program):
+    out = run_program("""
+import ctypes
+mortal, unlisted = [1], [2]
+_native.immortalize(); gc.freeze(); _native.unfreeze_mortal(); _native.note_frozen_files()
+ctypes.c_long.from_address(id(mortal)).value = 1 << 20
+for one in (mortal, unlisted): ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(one))
+later = [mortal, unlisted]
+_native.immortalize()
+print(_native.is_immortal(later), mortal, unlisted)
+""")
+    assert out == "True [1] [2]\n"

@@ -44,6 +44,8 @@ def test_code_in_c_finds_them_and_what_it_asks_for_is_known(run_program):
     out = run_program(
         FILE
         + """
+libc.clearenv()
+assert libc.getenv(b"PASTURE_A") == (b"1" if is_watched else None)
 os.environ["PASTURE_OWN"] = "own"
 names = b"PASTURE_A", b"PASTURE_A", b"PASTURE_OWN", b"PASTURE_NONE", b"", b"TZ", b"PASTURE"
 found = [libc.getenv(name) for name in names]

@@ -171,13 +171,12 @@ mark_bits_mark(mark_bits *bits, const void *object)
     return 0;
 }
 
+/* Precondition: it is marked. */
 static inline void
 mark_bits_unmark(mark_bits *bits, const void *object)
 {
     mark_bits_leaf *leaf = mark_bits_find_leaf(bits, object);
-    if (leaf != NULL) {
-        leaf->marked[mark_bits_word_index(object)] &= ~mark_bits_mask(object);
-    }
+    leaf->marked[mark_bits_word_index(object)] &= ~mark_bits_mask(object);
 }
 
 static inline bool

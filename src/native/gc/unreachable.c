@@ -193,10 +193,7 @@ mark_held_from_outside(const unreachable_set *set, const int32_t *counts, mark_w
 int
 unreachable_mark_alive(unreachable_set *set, mark_walk *walk)
 {
-    size_t bytes = set->objects.count * sizeof(int32_t);
-    if (bytes == 0) {
-        return 0;
-    }
+    size_t bytes = (set->objects.count + 1) * sizeof(int32_t); /* some, where there is none */
     int err = mark_bits_rank(walk->bits);
     subtraction subtraction = {.bits = walk->bits};
     if (err || (err = scratch_map((void **)&subtraction.counts, bytes)) != 0) {

@@ -88,7 +88,8 @@ find_rseq(void)
 {
     const ptrdiff_t *offset = dlsym(RTLD_DEFAULT, "__rseq_offset");
     const unsigned int *bytes = dlsym(RTLD_DEFAULT, "__rseq_size");
-    if (offset != NULL && bytes != NULL && *bytes != 0) {
+    if (offset != NULL && bytes != NULL /* not reached: glibc before 2.35, and others */
+        && *bytes != 0) {
         freeze_own_facts.rseq = freeze_own_facts.thread_pointer + (uint64_t)*offset;
         freeze_own_facts.rseq_bytes = *bytes;
     }

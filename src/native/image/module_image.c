@@ -96,10 +96,16 @@ set_texts(PyWideStringList *list, PyObject *texts, void *(*allocate)(size_t))
     wchar_t **items = allocate((size_t)(length + 1) * sizeof *items);
     for (Py_ssize_t i = 0; items != NULL && i < length; i++) {
         PyObject *text = PyList_GET_ITEM(texts, i);
-        Py_ssize_t characters = PyUnicode_GET_LENGTH(text) + 1;
+        Py_ssize_t characters = PyUnicode_AsWideChar(text, NULL, 0);
+        if (characters < 0) {
+            return -1;
+        }
         items[i] = allocate((size_t)characters * sizeof **items);
-        if (items[i] == NULL || PyUnicode_AsWideChar(text, items[i], characters) < 0) {
+        if (items[i] == NULL) {
             items = NULL;
+        }
+        else {
+            (void)PyUnicode_AsWideChar(text, items[i], characters); /* which it has counted */
         }
     }
     if (items == NULL) {

@@ -177,9 +177,11 @@ exit_note_frozen_files(void)
     start = sealed_end(); /* no file is sealed */
 #endif
     file_search search;
-    if (frozen_part_prepare(&frozen) < 0
-        || PyList_SetSlice(frozen.end, 0, PyList_GET_SIZE(frozen.end), NULL) < 0
-        || begin_search(&search, frozen.end, true) < 0
+    if (frozen_part_prepare(&frozen) < 0) {
+        return -1;
+    }
+    (void)PyList_SetSlice(frozen.end, 0, PyList_GET_SIZE(frozen.end), NULL); /* takes no memory */
+    if (begin_search(&search, frozen.end, true) < 0
         || cpy_gc_list_visit_behind(start, list, append_if_file, &search) < 0
         || append_unfrozen(&search) < 0) {
         return -1;
