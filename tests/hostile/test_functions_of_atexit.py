@@ -137,3 +137,20 @@ def test_the_program_ends_as_without_a_seal(name, tmp_path):
         left = file.read_text() if file.exists() else None
         seen[how] = (done.returncode, done.stdout, done.stderr, left)
     assert seen["sealed"] == seen["plain"]
+
+
+def test_where_no_call_can_be_pending_any_more_the_interpreter_finalizes(run_program):
+    out = run_program(
+        """
+import atexit, collections, ctypes, functools, operator
+work = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0)
+add = functools.partial(ctypes.pythonapi.Py_AddPendingCall, work, None)
+class Ends:
+    def __del__(self): print("ended")
+pasture.seal()
+ends = Ends()
+collections.deque(map(operator.call, [*[add] * 1000, atexit._run_exitfuncs]), maxlen=0)
+print("goes on")
+"""
+    )
+    assert out == "goes on\nended\n"

@@ -54,6 +54,20 @@ in_child(churn)
     assert out == "an unknown allocator True True\nworked\n"
 
 
+def test_memory_that_the_interpreter_wraps_is_left_out(run_program, preload):
+    out = run_program(
+        COMB
+        + CHURN
+        + """
+plugged = _native.plug_malloc()
+print(plugged["allocator"])
+in_child(churn)
+""",
+        env=preload("other_malloc") | {"PYTHONMALLOC": "debug"},
+    )
+    assert out == "an unknown allocator\nworked\n"
+
+
 def test_a_library_that_claims_all_memory_is_not_believed_where_glibc_serves_it(
     run_program, preload
 ):

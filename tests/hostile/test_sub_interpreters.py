@@ -1,5 +1,7 @@
 """A sub-interpreter that shares the lock of the main one, as mod_wsgi has them, uses pasture."""
 
+import ast
+
 OTHER = """
 try:
     import _interpreters as interpreters
@@ -71,3 +73,30 @@ assert error is None, error
 interpreters.destroy(other)
 """)
     assert out == "this is a sub-interpreter, and pasture works on the main one alone\n"
+
+
+def test_a_child_with_one_that_is_still_there_ends_as_without_a_seal(run_program):
+    out = run_program(
+        """
+try: import _interpreters as interpreters
+except ImportError: import _xxsubinterpreters as interpreters
+class Ends:
+    def __del__(self): print("ended", flush=True)
+def end():
+    kept.append(interpreters.create())
+    sys.modules["__main__"].kept = kept
+    sys.exit(3)
+kept = [Ends()]
+statuses = []
+for seal in (bool, pasture.seal):
+    seal()
+    pid = os.fork()
+    if pid == 0: end()
+    statuses.append(os.waitpid(pid, 0)[1])
+print(statuses, flush=True)
+os._exit(0)
+"""
+    )
+    *ended, statuses = out.splitlines()
+    first, second = ast.literal_eval(statuses)
+    assert (first, len(ended) % 2) == (second, 0)

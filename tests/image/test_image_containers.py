@@ -236,6 +236,7 @@ PASTURE_IMAGE="$0/app.img" exec "$@"
             "import mmap; kept = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE, 7); kept[0] = 195\n",
             b"nothing is run from (noexec)",
         ),
+        ("import mmap; empty = mmap.mmap(-1, 1 << 20, 34, 7)\n", b"started from the image"),
     ],
 )
 def test_an_image_on_a_file_system_without_execution_is_used_if_it_holds_no_code(

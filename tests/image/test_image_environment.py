@@ -246,6 +246,29 @@ def test_only_variables_that_a_walk_looks_for_are_compared(own_images: Images) -
         )
 
 
+BEGINS = "import os\nFOUND = [one for one in os.environ if one.startswith('TOK')]\n"
+EXECUTES = """
+import ctypes, os, sys
+words = [word.encode() for word in sys.argv[1:]] + [None]
+pairs = [b"TOKENS", *(b"%b=%b" % pair for pair in os.environb.items()), None]
+arrays = [(ctypes.c_char_p * len(each))(*each) for each in (words, pairs)]
+ctypes.CDLL(None).execve(words[0], *arrays)
+"""
+
+
+def test_a_variable_is_known_by_its_whole_name_and_what_has_no_value_is_none(
+    own_images: Images,
+) -> None:
+    own_images.module("begins", f"{BEGINS}TOKEN = os.environ.get('TOKEN')\n")
+    own_images.built("--preload", "begins")
+    assert own_images.why("-c", "pass", environ={"TOK": "1"}).endswith(": TOK")
+    verbose = {"PASTURE_IMAGE_VERBOSE": "1"}
+    words = ("-c", EXECUTES, str(STUB), "-c", "print(1)")
+    ended = own_images.python(*words, environ=verbose)
+    assert ended.out == b"1\n"
+    assert b"started from the image" in ended.err
+
+
 UNWATCHED = """
 import ctypes, os
 from pasture_image.inside import environment, variables

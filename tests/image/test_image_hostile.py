@@ -108,14 +108,18 @@ def on_the_stack(one: Description, end: int) -> None:
 
 
 def open_text(one: Description) -> None:
-    one.body[-8:] = b"a" * 8
-    one["python_at"] = one["bytes"] - 8
+    one["python_at"] = one["bytes"]
+    lengthen(one, b"a" * 8)
 
 
 def half_a_word(one: Description) -> None:
-    one.body += b"1234"
-    one["bytes"] += 4
-    one.header = one.header._replace(manifest_bytes=one.header.manifest_bytes + 4)
+    lengthen(one, b"1234")
+
+
+def lengthen(one: Description, more: bytes) -> None:
+    one.body += more
+    one["bytes"] += len(more)
+    one.header = one.header._replace(manifest_bytes=len(one.body))
 
 
 def change(name: str, found: Callable[[Description], int]) -> Callable[[Description], None]:
@@ -140,6 +144,9 @@ NONSENSE: dict[str, Callable[[Description], None]] = {
     "a build-id behind all files": row(lambda one: (one.source(1) + 32, 1 << 63)),
     "a stack where the kernel maps": lambda one: on_the_stack(
         one, one["kernel0"] + one["kernel0_length"]
+    ),
+    "a stack in a library": change(
+        "stack_source", lambda one: [*one.rows("sources")].index(one.source(1))
     ),
     "a stack behind its source": change(
         "stack_offset", lambda one: one.number(one.source(0) + 8) - 8
@@ -270,6 +277,16 @@ def test_descriptors_of_the_caller_take_no_file_of_the_images_place(own_images: 
     log.unlink()
     log.symlink_to("/dev/null")
     assert "cannot be opened that the image has open" in own_images.why("-c", source, "1")
+
+
+def test_a_file_is_not_read_from_where_no_file_can_be(own_images: Images) -> None:
+    log = own_images.folder / "app.log"
+    own_images.module("logs", f"FILE = open({str(log)!r}, 'a')\n")
+    own_images.built("--preload", "logs")
+    described = Description(own_images.image)
+    described.put(next(described.rows("files")) + 16, 1 << 62)  # its offset
+    described.write()
+    assert "cannot be opened that the image has open" in own_images.why("-c", "print(1)")
 
 
 def inherited(number: int) -> dict[str, object]:

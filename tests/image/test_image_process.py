@@ -332,6 +332,19 @@ __attribute__((destructor)) static void end(void) {
     printf("%d %d\n", freed < 5000, own_kib() - before < 100000);
 }
 """
+THREAD = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+void take(void) {}
+static void *wait_for_end(void *none) { pause(); return none; }
+__attribute__((destructor)) static void end(void) {
+    pthread_t thread;
+    printf("%d\n", pthread_create(&thread, NULL, wait_for_end, NULL));
+    for (int i = 0; i < 1000; i++) free(malloc(100000));
+}
+"""
 
 
 def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(own_images: Images) -> None:
@@ -340,3 +353,11 @@ def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(own_images: Ima
     own_images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
     own_images.built("--preload", "ends")
     assert own_images.run("-c", "print(1)").out == b"1\n1 1\n"
+
+
+def test_a_destructor_that_starts_a_thread_may_free_what_it_has_got(own_images: Images) -> None:
+    library = own_images.folder / "ends.so"
+    compile_library(library, THREAD)
+    own_images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
+    own_images.built("--preload", "ends")
+    assert own_images.run("-c", "print(1)").out == b"1\n0\n"

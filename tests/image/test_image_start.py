@@ -575,3 +575,10 @@ def test_without_restartable_sequences_a_program_starts_out_of_an_image(
     own_images.built("--preload", "json")
     assert own_images.why("-c", "print(1)") == ""
     assert own_images.run("-c", "import json; print(json.dumps([1]))").out == b"[1]\n"
+
+
+def test_a_command_is_known_by_what_it_imports_however_it_is_written(tmp_path: Path) -> None:
+    own = {"XDG_CACHE_HOME": str(tmp_path), "PASTURE_IMAGE": "auto"}
+    done = stub("-S", "-c", "import json, , sys", **own)
+    assert "none is made without start files" in done.stderr
+    assert (done.returncode, "SyntaxError" in done.stderr) == (1, True)

@@ -253,3 +253,26 @@ def test_a_field_in_its_place_again_is_used_again(run_program):
 def test_without_any_one_field_a_process_seals_with_the_rest(run_program):
     out = run_program(SEAL_WITHOUT_EACH, env=PLAIN)
     assert [line for line in out.splitlines() if line != "45"] == [row[0] for row in ROWS]
+
+
+@check_build
+def test_two_fields_of_one_part_leave_it_out_once_and_one_of_all_everything(run_program):
+    out = run_program("""
+        def rows_of(part):
+            return [row for row, (*_, parts, _) in enumerate(_native.private_fields())
+                    if part in parts and (part == "everything" or "everything" not in parts)]
+        def refused(*calls):
+            said = []
+            for call in calls:
+                try: call()
+                except (NotImplementedError, RuntimeError) as error: said.append(type(error))
+            return len(said) == len(calls)
+
+        for row in rows_of("gathered code")[:2]: _native.shift_field(row, 8)
+        _native.check_layout()
+        print([part for part, _ in _native.left_out()].count("gathered code"))
+        print(refused(_native.code_that_ran, _native.gather_code), _native.forget_code_runs())
+        _native.shift_field(rows_of("everything")[0], 8)
+        print(refused(_native.check_layout, _native.field_offsets, _native.unfrozen_objects))
+    """)
+    assert out == "1\nTrue None\nTrue\n"
