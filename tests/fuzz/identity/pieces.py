@@ -28,6 +28,8 @@ STATES = (
     "import sys; sys.setrecursionlimit(777); sys.setswitchinterval(0.01)",
     "import gc; gc.set_threshold(500, 5, 5)",
     "import gc; gc.freeze()",
+    "import gc; gc.unfreeze(); gc.collect()",
+    "VIEWS = [memoryview(b'view')[1:], memoryview(bytearray(9))]",
     "import gc; gc.callbacks.append(lambda *_: None)",
     "import atexit; atexit.register(note, 'at exit', os.getpid)",
     "import atexit; atexit.register(print, 'the end of', ROLE)",
