@@ -179,7 +179,7 @@ is_of_many(const row *call, unsigned long what)
     if (call->number == SYS_fcntl) {
         return what != F_DUPFD_CLOEXEC && what != F_ADD_SEALS;
     }
-    return call->number == SYS_ioctl && what != SECCOMP_IOCTL_NOTIF_RECV;
+    return call->number == SYS_ioctl && (what != SECCOMP_IOCTL_NOTIF_RECV || mode == ALL);
 }
 
 static bool

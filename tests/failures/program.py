@@ -34,6 +34,8 @@ LEAKS = 130
 """How often the same failure is repeated, to see whether anything grows once caches are full."""
 REPEATS = sys.argv[6:] != ["once"]
 LAST = 10
+CRASHES = 20
+"""After so many, one after the other, no more are looked for."""
 FREE_LISTS = 100
 """So many lists and dictionaries the interpreter keeps at most, and gives without a request."""
 HELD = ("blocks of the interpreter", "open files", "mappings")
@@ -168,10 +170,12 @@ def main() -> None:
             with contextlib.suppress(ImportError):  # what others have put there under a name
                 __import__(module)
     entry.prepare()
+    crashes = 0
     for n in count(first, step):
         line = in_child(lambda n=n: one(entry, kind, mode, n), n)
         print(json.dumps(line), flush=True)
-        if line["failed"] == 0:
+        crashes = crashes + 1 if line["failed"] < 0 else 0
+        if line["failed"] == 0 or crashes == CRASHES:
             break
 
 

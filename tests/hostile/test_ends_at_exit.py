@@ -98,6 +98,14 @@ class Takes(Ends):
 a = Ends("a"); seal()
 b = Takes("b"); b.itself = b; del b
 """,
+    "a weak reference that no list has": """
+import ctypes
+class Watched: pass
+watched = Watched(); watched.itself = watched
+reference = weakref.ref(watched, lambda _: say("called", helper()))
+seal()
+ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(reference))
+""",
     "generators and coroutines": """
 def generate():
     try: yield
@@ -330,3 +338,17 @@ for _ in range(2):
 say("goes on")
 """)
     assert out.splitlines()[0] == "goes on"
+
+
+def test_a_finalizer_that_takes_all_out_of_sys_modules_at_the_end_ends_itself(run_program):
+    out = run_program(
+        """
+class Takes:
+    def __del__(self):
+        while sys.modules: sys.modules.popitem()
+        print("ended", flush=True)
+pasture.seal()
+takes = Takes(); takes.itself = takes; del takes
+"""
+    )
+    assert out == "ended\n"

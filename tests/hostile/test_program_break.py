@@ -22,7 +22,7 @@ FOREIGN = {
     "one of the size of blocks": "library.sbrk(500 * 60_016)",
     "one larger than the heap": f"library.sbrk({512 * MIB})",
     "one that is not aligned": "library.sbrk(12345)",
-    "one that is not mapped any more": f"library.munmap(library.sbrk({4 * MIB}), {4 * MIB})",
+    "one that is not mapped any more": f"library.munmap(library.sbrk({256 * MIB}), {256 * MIB})",
     "some": "for _ in range(5): library.sbrk(4096); library.malloc(200_000)",
 }
 

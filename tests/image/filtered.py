@@ -18,7 +18,8 @@ import struct
 import sys
 
 CALLS = {
-    "mremap": 25, "ptrace": 101, "syslog": 103, "personality": 135, "pivot_root": 155, "prctl": 157,
+    "write": 1, "mremap": 25,
+    "ptrace": 101, "syslog": 103, "personality": 135, "pivot_root": 155, "prctl": 157,
     "acct": 163, "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168,
     "reboot": 169, "sethostname": 170, "setdomainname": 171, "iopl": 172, "ioperm": 173,
     "init_module": 175, "delete_module": 176, "quotactl": 179, "lookup_dcookie": 212,
@@ -32,7 +33,8 @@ CALLS = {
     "close_range": 436, "mount_setattr": 442,
 }  # fmt: skip
 OTHERWISE = (
-    "mremap", "process_vm_readv", "ptrace", "personality", "prctl", "seccomp", "close_range",
+    "write", "mremap", "process_vm_readv", "ptrace", "personality", "prctl", "seccomp",
+    "close_range",
 )  # fmt: skip
 """Calls of the table that the profile allows, or allows with some arguments."""
 

@@ -129,3 +129,12 @@ def test_what_cannot_be_recorded_is_not_run(refused: str) -> None:
     assert b"cannot be recorded: seccomp and ptrace" in done.stderr
     done = subprocess.run([*command[6:-2], "/none"], capture_output=True, check=False, timeout=60)
     assert b"cannot be recorded: /none: No such file" in done.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter is for x86-64")
+def test_a_program_that_cannot_say_that_it_is_to_be_traced_is_not_run() -> None:
+    filters = [word for name in ("write", "seccomp") for word in (sys.executable, FILTERED, name)]
+    command = [*filters, STUB, "--pasture-record", "1", "/bin/touch", "ran"]
+    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert not Path("ran").exists()

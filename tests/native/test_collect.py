@@ -582,3 +582,21 @@ for collects in (collect, gc.collect):
     print(collects() > 0, ref())
 """)
     assert out == "True None\nTrue None\n"
+
+
+def test_what_a_signals_handler_raises_comes_out_of_a_collection_or_after_it(run_program):
+    out = run_program(f"""
+{CYCLES}
+import collections, ctypes, functools, operator, signal
+def raises(*_): raise KeyError
+signal.signal(signal.SIGUSR1, raises)
+calls = [functools.partial(ctypes.PyDLL(None)["raise"], int(signal.SIGUSR1)),
+         functools.partial(_native.collect, False)]
+try:
+    collections.deque(map(operator.call, calls), maxlen=0)
+    for _ in range(9): print(end="")
+except KeyError: print("raised")
+ref = weakref.ref(cycle())
+print(collect() > 0, ref())
+""")
+    assert out == "raised\nTrue None\n"

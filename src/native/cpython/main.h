@@ -65,9 +65,12 @@ cpy_set_utf8_mode(PyObject *flags, Py_ssize_t index, int is_utf8)
 static inline int
 cpy_buffer(FILE *stream)
 {
-    struct stat status = {.st_blksize = BUFSIZ};
-    (void)fstat(fileno(stream), &status);
-    size_t bytes = (size_t)status.st_blksize;
+    struct stat status;
+    size_t bytes = BUFSIZ;
+    if (fstat(fileno(stream), &status) == 0
+        && status.st_blksize > 0) { /* not reached: a file system that has no blocks */
+        bytes = (size_t)status.st_blksize;
+    }
     char *buffer = malloc(bytes);
     return buffer == NULL
                ? -1

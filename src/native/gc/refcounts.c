@@ -62,7 +62,8 @@ refcounts_watch(PyObject *op)
 bool
 refcounts_is_watched(const void *op)
 {
-    return watched.tables != NULL && mark_bits_is_marked(&watched, op);
+    return watched.tables != NULL /* not reached: what asks follows what was sealed */
+           && mark_bits_is_marked(&watched, op);
 }
 
 /* Set the count again if it has drifted. */

@@ -86,7 +86,8 @@ make_shared_keys_immortal(immortal_walk *walk, PyTypeObject *type)
     }
     cpy_shared_keys_assign_version(keys);
     cpy_shared_keys_settle(keys);
-    if (walk->keys_count != 0 && keys->dk_refcnt != walk->keys_count) {
+    if (walk->keys_count != 0 /* not reached: a CPython that counts all tables */
+        && keys->dk_refcnt != walk->keys_count) {
         keys->dk_refcnt = walk->keys_count;
         walk->counts->key_tables++;
     }
@@ -205,7 +206,8 @@ find_keys_count(immortal_walk *walk)
     }
     Py_ssize_t count = cpy_immortal_keys_count(empty);
     Py_DECREF(empty);
-    walk->keys_count = count < 0 || count > INT32_MAX ? count : 0; /* else it is counted */
+    /* not reached: a CPython that counts all tables */
+    walk->keys_count = count < 0 || count > INT32_MAX ? count : 0;
     return 0;
 }
 

@@ -92,8 +92,8 @@ only_lets_go(PyTypeObject *type, bool *clears)
     }
     bool is_unknown = false;
     PyObject *finalizer = find_in_bases(type, names.del, &is_unknown);
-    if (is_unknown || finalizer == NULL || !PyFunction_Check(finalizer)
-        || type->tp_getattro != PyObject_GenericGetAttr
+    if (is_unknown || finalizer == NULL /* not reached: a class finalizes by what it has there */
+        || !PyFunction_Check(finalizer) || type->tp_getattro != PyObject_GenericGetAttr
         || type->tp_setattro != PyObject_GenericSetAttr) {
         return false;
     }

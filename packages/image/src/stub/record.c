@@ -380,7 +380,8 @@ note_traced(pid_t thread, FILE *log)
 {
     static const call unknown = {NONE, NONE, NONE, NONE, "blind"};
     entered found = {0};
-    if (ptrace(GET_SYSCALL_INFO, thread, sizeof found, &found) < 0 && errno != ESRCH) {
+    if (ptrace(GET_SYSCALL_INFO, thread, sizeof found, &found) < 0
+        && errno != ESRCH) { /* not reached: a race, in which the other was quicker */
         note(log, thread, &unknown, found.args);
         return;
     }
