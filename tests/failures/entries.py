@@ -284,20 +284,31 @@ def ask_for_code() -> None:
 
 
 class Bag:
-    """What is in it is known by its own function alone."""
+    """What is in it is known by its own function alone, and in no list of the collector's."""
 
-    def __init__(self, *items: object) -> None:
-        self.names = [*items]
+    def __init__(self, name: int) -> None:
+        self.name = name
+        self.inner = (str(name), f"{name} in a tuple")
+        ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(self.inner))
+
+
+class Crate(bytes):
+    __slots__ = ()
 
 
 def items_of(bag: Bag) -> list[object]:
-    return [(Bag(name), f"{name} of a bag") for name in bag.names]
+    return [Crate(b"of a bag"), f"{bag.name} of a bag", bag.inner]
+
+
+def items_of_crate(crate: Crate) -> list[object]:
+    return [f"of a crate {crate!r}"]
 
 
 def make_bags() -> None:
     make_shadow()
     _native.register_container(Bag, items_of)
-    bags.extend(Bag(n, -n) for n in range(1000, 1010))
+    _native.register_container(Crate, items_of_crate)
+    bags.extend(Bag(n) for n in range(1000, 1010))
 
 
 bags: list[Bag] = []
@@ -414,6 +425,28 @@ def load_again() -> None:
     spec.loader.exec_module(importlib.util.module_from_spec(spec))
 
 
+def load_in_another() -> None:
+    """In a sub-interpreter the extension says why it does nothing."""
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    other = interpreters.create()
+    try:
+        interpreters.run_string(other, LOADS)
+    finally:
+        interpreters.destroy(other)
+
+
+LOADS = f"""
+import importlib.util
+spec = importlib.util.spec_from_file_location("pasture._native", {_native.__file__!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+assert module.UNSUPPORTED
+"""
+
+
 def turn_switches() -> None:
     """Those of an interpreter that runs, as images have them."""
     fields: Any = type(sys.flags).__match_args__
@@ -506,6 +539,9 @@ ENTRIES: dict[str, Entry] = {
     "freeze": Entry(freeze, wake_here),
     "load_again": Entry(load_again),
     "load_in_a_new_life": Entry(load_again, again=begin_life),
+    "load_in_another": Entry(
+        load_in_another, may_raise=(*ERRORS, RuntimeError), kinds=("places",), can_repeat=False
+    ),
     "switches": Entry(turn_switches),
     "variables": Entry(look_at_variables, make_variables),
     "audit_hooks": Entry(add_and_drop_hooks, add_others),
