@@ -45,6 +45,7 @@ AUTO = {"PASTURE_IMAGE": "auto", "XDG_CACHE_HOME": "{}/cache", "PASTURE_IMAGE_VE
 SOURCE = ("-c", "import json, sys; print(json.dumps([1])); sys.exit(42)")
 STARTS = {
     "image": (IMAGE, ("-c", "import json, sys, keeps; print(keeps.rest()); sys.exit(42)")),
+    "script": (IMAGE, ("program.py",)),
     "beside": (IMAGE, SOURCE),
     "no_image": ({"PASTURE_IMAGE": "none.img"}, SOURCE),
     "folder": ({"PASTURE_IMAGE": "{}"}, SOURCE),
@@ -192,6 +193,7 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
     if not (top / "app.img").exists():
         build_image(python, top, environ)
         work.mkdir()
+        (work / "program.py").write_text(SOURCE[1])
         if row.entry == "beside":
             (work / "json.py").write_text("def dumps(_): return 'own'\n")
     command = [stub, *words]

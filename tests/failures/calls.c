@@ -93,6 +93,7 @@ static const row rows[] = {
     {SYS_prlimit64, EPERM, 0, false},
     {SYS_sigaltstack, ENOMEM, 0, false},
     {SYS_timer_create, EAGAIN, 0, false},
+    {SYS_readlink, EIO, EACCES, false},
     {SYS_fstatfs, EIO, ENOSYS, false},
     {SYS_close_range, ENOSYS, 0, false},
     {SYS_fcntl, EMFILE, EPERM, false}, /* of these two not what is_of_many() */

@@ -321,6 +321,14 @@ class Zone(datetime.tzinfo):
         assert self
 
 
+def monitor() -> None:
+    """Instructions that an event hides are looked at one by one."""
+    make_shadow()
+    sys.monitoring.use_tool_id(3, "failures")
+    sys.monitoring.set_events(3, sys.monitoring.events.PY_START)
+    shadow_is_whole()
+
+
 class Stamp(datetime.datetime):
     __slots__ = ()
 
@@ -346,7 +354,12 @@ def make_all() -> None:
 
 
 def seal_again() -> None:
+    """What was sealed has got more since."""
+    rows: list[list[Any]] = [[n] for n in range(300)]
+    owners.append(rows)
     sealed()
+    for row in rows:
+        row.append(Node())
     make_owners()
 
 
@@ -496,6 +509,7 @@ ENTRIES: dict[str, Entry] = {
     "immortalize_bags": immortalize(make_bags),
     "immortalize_owners": immortalize(make_all),
     "immortalize_again": immortalize(seal_again),
+    "immortalize_monitored": immortalize(monitor),
     "gather_code": native("gather_code", can_repeat=False),
     "plug_malloc": native("plug_malloc", can_repeat=False),
     "plug_pymalloc": native("plug_pymalloc", can_repeat=False, kinds=("malloc", "calls")),

@@ -748,7 +748,7 @@ ends_owners_are_left_out(void)
 bool
 ends_matters(PyObject *op)
 {
-    return ends.bits.tables != NULL && is_kept(op, NULL);
+    return is_kept(op, NULL);
 }
 
 bool

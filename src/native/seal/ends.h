@@ -53,7 +53,7 @@ void ends_forget(void);
 /* Whether the last ends_find() found too many owners, so that only the nearest count. */
 bool ends_owners_are_left_out(void);
 
-/* Whether `op` was found, listed or not. */
+/* Whether `op` was found, listed or not: between ends_find() and ends_release(). */
 bool ends_matters(PyObject *op);
 
 /* Whether `op` shows by itself that its end matters. At any time after ends_prepare(). */
