@@ -187,3 +187,47 @@ def test_a_child_does_not_end_an_archive_of_its_parent(tmp_path):
     import gzip
 
     assert gzip.open(tmp_path / "a" / "log").read() == b"the parent's\nand more\n"
+
+
+UNWRITTEN = """
+import gzip, os
+import pasture
+from pasture.sealing import exit
+text, archive = open("text", "w"), gzip.open("archive", "wb")
+text.write("of the parent, "); archive.write(b"one")
+pid = os.fork()
+if not pid:
+    {first}
+    pasture.seal()
+    os._exit(0)
+os.waitpid(pid, 0)
+text.write("at its end"); archive.write(b" and two")
+text.close(); archive.close()
+print(open("text").read(), gzip.open("archive").read())
+"""
+
+
+def test_a_child_that_seals_writes_nothing_of_its_parents_files(tmp_path):
+    status, output, _ = run(
+        tmp_path / "a", UNWRITTEN.format(first="pass"), sealed=False, in_child=False
+    )
+    assert (status, output) == (0, b"of the parent, at its end b'one and two'\n")
+
+
+def test_a_child_that_takes_its_files_over_writes_them(tmp_path):
+    program = """
+import os
+import pasture
+from pasture.sealing import exit
+text = open("text", "w")
+pid = os.fork()
+if not pid:
+    text.write("of the child")
+    exit.take_over_files()
+    pasture.seal()
+    os._exit(0)
+os.waitpid(pid, 0)
+print(open("text").read())
+"""
+    status, output, _ = run(tmp_path / "a", program, sealed=False, in_child=False)
+    assert (status, output) == (0, b"of the child\n")

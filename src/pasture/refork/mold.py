@@ -22,6 +22,7 @@ from pasture.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.refork.shortage import is_shortage
 from pasture.scoreboard.board import Slot
 from pasture.scoreboard.recorder import recorder
+from pasture.sealing import exit
 from pasture.sealing.policy import Policy
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
@@ -120,6 +121,7 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
         first = min(found, key=lambda hazard: hazard.kind is not Reason.THREAD)
         raise Refused(str(dataclasses.replace(first, hint=_HINTS.get(first.hint, first.hint))))
     generators.settle()
+    exit.take_over_files()  # its requests' output is in no other process
     plugs = _is_worth_plugging()
     report = seal(policy if plugs else _without_plugs(policy))
     if policy.heap and not report.sealed:

@@ -43,6 +43,9 @@ LastWork = Callable[[], bool]
 sealed_in = 0
 """Id of the process that was sealed last: this one, or one that it descends from."""
 
+_owner = os.getpid()
+"""The process whose files these are: what they have not written yet, it writes."""
+
 _installed = False
 _armed = False
 _open_files_too = False
@@ -64,17 +67,26 @@ def watch() -> None:
 
     Open files are flushed twice: now, so that no child inherits what is still to be written, and
     at the end of the process, because an object that holds a file may be sealed and never release
-    it. Without an extension for this interpreter nothing is done, here and in `install`.
+    it. Not now in a process that was forked from one which writes the same: it would be in the
+    file twice, or between what that one writes. Without an extension for this interpreter nothing
+    is done, here and in `install`.
     """
     global _armed, sealed_in
     sealed_in = os.getpid()
     try:
         open_files.learn_locks()
-        open_files.flush(open_files.LockWait(_LOCK_LIMIT_AT_SEAL_S))
+        if os.getpid() == _owner or not os.path.exists(f"/proc/{_owner}"):  # noqa: PTH110
+            open_files.flush(open_files.LockWait(_LOCK_LIMIT_AT_SEAL_S))
         native().arm_exit(_at_end)
         _armed = True
     except (UnsupportedInterpreter, NotImplementedError):
         pass
+
+
+def take_over_files() -> None:
+    """What open files have not written yet is this process's to write, though it was forked."""
+    global _owner
+    _owner = os.getpid()
 
 
 def note_frozen_files() -> None:

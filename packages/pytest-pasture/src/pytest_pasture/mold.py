@@ -181,6 +181,7 @@ class Mold(Collection):
         self.lookout.stop()
         cards.take("before_fork", self.config)
         self.decline_for(self.obstacle())
+        exit.take_over_files()
         self.report = pasture.seal()
         self.decline_for(next(self.hazards(self.report.hazards), None))
         if not self.report.sealed:

@@ -35,6 +35,7 @@ def begin_program() -> None:
     """This process is the program, and no child of it."""
     global _pid
     _pid = os.getpid()
+    exit.take_over_files()
 
 
 def finish() -> bool:

@@ -339,7 +339,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
     import pasture
     from pasture.interpreter import native
     from pasture.proc.parent import end_with_parent
-    from pasture.sealing import shown
+    from pasture.sealing import exit, shown
     from pasture.sealing.policy import POLICIES
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
     from pasture_image.inside import begin, eager, loops
@@ -353,6 +353,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
         taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
         policy = POLICIES["seal"]  # what is written to a file gains nothing by huge pages
         heap = tuple(step for step in policy.heap if step != "huge-pages")
+        exit.take_over_files()
         report = pasture.seal(replace(policy, heap=heap))
         shown.hide()
         for number in taken:
