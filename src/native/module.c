@@ -37,11 +37,12 @@ left_out(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
     PyObject *parts = layout_left_out();
     const char *why = leave_obstacle();
-    PyObject *row = NULL;
+    if (parts == NULL || why == NULL) {
+        return parts;
+    }
+    PyObject *row = Py_BuildValue("(ss)", "exit without finalization", why);
     /* not reached: a C library or an unwinder of another make */
-    if (parts != NULL && why != NULL
-        && ((row = Py_BuildValue("(ss)", "exit without finalization", why)) == NULL
-            || PyList_Append(parts, row) < 0)) {
+    if (row == NULL || PyList_Append(parts, row) < 0) {
         Py_CLEAR(parts);
     }
     Py_XDECREF(row);

@@ -299,8 +299,7 @@ static void
 on_modules_gone(PyObject *capsule)
 {
     PyObject *modules = PyCapsule_GetPointer(capsule, NULL); /* borrowed */
-    if (!cpy_is_finalizing()
-        || !cpy_is_only_interpreter()) { /* not reached: an interpreter ends others before */
+    if (!cpy_is_finalizing() || !cpy_is_only_interpreter()) {
         return;
     }
     PyObject *type, *value, *traceback;

@@ -199,7 +199,7 @@ install_filter(void)
     unsigned flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
     int listener = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
                                 flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &program);
-    return listener >= 0 || errno != EINVAL /* not reached: Linux before 5.19 */
+    return listener >= 0 || errno != EINVAL
                ? listener
                : (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 }
