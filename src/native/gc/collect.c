@@ -114,6 +114,7 @@ on_phase(PyObject *Py_UNUSED(self), PyObject *const *args, Py_ssize_t count)
     }
     call_user_callbacks(args, count);
     if (starts && is_outermost && (watching || asked) && is_full) {
+        assert(cpy_gc_state()->collecting && !hide_is_active());
         begin();
     }
     if (!starts && is_full) {

@@ -24,6 +24,7 @@
 
 #include "../process/scratch.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -176,6 +177,7 @@ static inline void
 mark_bits_unmark(mark_bits *bits, const void *object)
 {
     mark_bits_leaf *leaf = mark_bits_find_leaf(bits, object);
+    assert(leaf != NULL);
     leaf->marked[mark_bits_word_index(object)] &= ~mark_bits_mask(object);
 }
 

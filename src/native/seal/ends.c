@@ -25,6 +25,7 @@
 #include "type_ends.h"
 #include "types.h"
 
+#include <assert.h>
 #include <datetime.h>
 
 /* Types with less room hold no Py_buffer. */
@@ -748,6 +749,7 @@ ends_owners_are_left_out(void)
 bool
 ends_matters(PyObject *op)
 {
+    assert(ends.bits.tables != NULL);
     return is_kept(op, NULL);
 }
 
