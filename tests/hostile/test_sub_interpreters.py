@@ -88,7 +88,8 @@ def end():
     sys.exit(3)
 kept = [Ends()]
 statuses = []
-for seal in (bool, pasture.seal):
+plain = bool if _native.HAS_IMMORTALITY else gc.freeze  # a fatal error of 3.11's
+for seal in (plain, pasture.seal):
     seal()
     pid = os.fork()
     if pid == 0: end()
