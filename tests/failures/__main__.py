@@ -96,7 +96,7 @@ KNOWN = {
     "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
     "ModuleNotFoundError: No module named ": "CPython's import takes a failed stat for no file",
     "in _fill_cache\nOSError": "CPython's import raises what the listing of a folder has raised",
-    "ReInitThreads: ": "CPython 3.12 ends a child that has no memory for its locks",
+    "ReInitThreads: ": "3.12 and 3.13 end a child that has no memory for its locks",
     "_PyImport_ReInitLock: ": "the same",
     "Fatal glibc error: ": "the C library's own start",
     "error while loading shared libraries: cannot apply additional memory protection": (
