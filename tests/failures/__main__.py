@@ -30,7 +30,8 @@ from placed import PLACED, Attempts
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent.parent
-SCRATCH = REPOSITORY / "build" / "failures"
+SCRATCH = REPOSITORY / "build" / "failures" / os.environ.get("PYTEST_XDIST_WORKER", "")
+"""Workers of the tests have a folder each: two would have the same program in one at once."""
 CALLS_MARK = 0x7061
 MODES = {"places": (0,), "memory": (0, 3), "malloc": (0, 3), "calls": (0, 1, 2, 3)}
 SERVER_MODES = (0, 1)
