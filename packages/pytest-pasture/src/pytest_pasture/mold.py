@@ -9,7 +9,6 @@ Invariant: the mold returns from `run` in no process, and a worker's code runs i
 
 from __future__ import annotations
 
-import builtins
 import os
 import select
 import signal
@@ -17,9 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Set
 from contextlib import suppress
-from importlib.machinery import BuiltinImporter
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NoReturn
 
 import pytest
@@ -30,6 +27,7 @@ from xdist import remote
 import pasture
 from pasture.fork_safety import generators
 from pasture.fork_safety.survey import survey
+from pasture.main_program import made_module
 from pasture.proc.tree import children, command_of
 from pasture.reasons import Hazard
 from pasture.sealing import exit
@@ -350,17 +348,10 @@ def _as_worker(config: pytest.Config, workerinput: WorkerInput, basetemp: str | 
     config.workerinput = workerinput  # type: ignore[attr-defined]
     config.workeroutput = {}  # type: ignore[attr-defined]
     sys.argv = ["-c"]
-    sys.modules["__main__"] = _main_of_words()
+    # As that of `python -c`: children by spawn would load pytest's own again.
+    sys.modules["__main__"] = made_module()
     os.environ["PYTEST_XDIST_TESTRUNUID"] = workerinput["testrunuid"]
     os.environ["PYTEST_XDIST_WORKER_COUNT"] = str(workerinput["workercount"])
-
-
-def _main_of_words() -> ModuleType:
-    """A main module as that of `python -c`. Children by spawn would load pytest's own again."""
-    main = ModuleType("__main__")
-    main.__loader__ = BuiltinImporter
-    vars(main)["__builtins__"] = builtins
-    return main
 
 
 def processes(services: Set[int] = frozenset()) -> tuple[Finding, ...]:
