@@ -16,6 +16,10 @@ from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
 
 
+INSTALLED = ("/site-packages/", "/dist-packages/")
+"""Parts of the names of files that were installed."""
+
+
 class Finder:
     """Notes the names of modules that are looked for, and finds none."""
 
@@ -77,6 +81,11 @@ def asker(passes_on: Callable[[FrameType], bool]) -> FrameType | None:
     while frame is not None and passes_on(frame):
         frame = frame.f_back
     return frame
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file, or what was compiled under its name, was installed."""
+    return any(part in file for part in INSTALLED)
 
 
 def is_of_import(frame: FrameType) -> bool:

@@ -16,12 +16,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from pasture.observing import INSTALLED, is_installed
 from pasture.proc.tasks import read_tasks
 
 _TEXT_CHARACTERS = 300
 _DEAD_LOOP = ("different event loop", "different loop", "loop is closed")
 _LOST = ("Connection", "OperationalError", "InterfaceError", "Disconnect", "BrokenPipe", "EOFError")
-_INSTALLED = ("/site-packages/", "/dist-packages/")
 _PYTHON = f"{os.path.dirname(os.path.realpath(os.__file__))}/"  # noqa: PTH120
 _OURS = f"{Path(__file__).resolve().parent.parent}/"
 
@@ -44,11 +44,11 @@ class Place:
         """Whether it is installed, or part of Python, and not the application's own."""
         if not self.file.startswith("/") or self.file.startswith(_PYTHON) or self.is_ours:
             return True
-        return any(part in self.file for part in _INSTALLED)
+        return is_installed(self.file)
 
     def __str__(self) -> str:
         name = self.file
-        for part in _INSTALLED:
+        for part in INSTALLED:
             name = name.rpartition(part)[2]
         return f"{self.function} ({name.removeprefix(_PYTHON)}:{self.line})"
 

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 import pasture
 from pasture.fork_safety import generators
-from pasture.observing import asker
+from pasture.observing import asker, is_installed
 from pasture.proc.tree import children
 from pasture.reasons import Hazard
 from pytest_pasture import cards
@@ -37,7 +37,6 @@ _MAKERS = ("mkdtemp", "mkstemp", "NamedTemporaryFile")
 _OF_PYTHON = (str(Path(tempfile.__file__).parent), "<frozen")
 _OWN = str(Path(__file__).parent)
 _OWN_AND_PASTURE = (_OWN, str(Path(pasture.__file__).parent))
-_INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 class Finding(NamedTuple):
@@ -193,7 +192,7 @@ class LookOut:
         outlive the look-out.
         """
         name = frame.f_code.co_filename
-        is_of_others = is_of_python(frame) or any(part in name for part in _INSTALLED)
+        is_of_others = is_of_python(frame) or is_installed(name)
         if self.is_loading and not is_of_others and not name.startswith(_OWN_AND_PASTURE):
             self.note("process-id", "asks for its process id")
 
