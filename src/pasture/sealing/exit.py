@@ -75,7 +75,7 @@ def watch() -> None:
     sealed_in = os.getpid()
     try:
         open_files.learn_locks()
-        if os.getpid() == _owner or not os.path.exists(f"/proc/{_owner}"):  # noqa: PTH110
+        if sealed_in == _owner or not os.path.exists(f"/proc/{_owner}"):  # noqa: PTH110
             open_files.flush(open_files.LockWait(_LOCK_LIMIT_AT_SEAL_S))
         native().arm_exit(_at_end)
         _armed = True

@@ -77,7 +77,7 @@ def main() -> Stopping | None:
     locales.remember()
     channel = socket.socket(fileno=int(sys.argv[1]))
     from pasture.proc.parent import end_with_parent
-    from pasture_image.inside.order import Built, receive, send
+    from pasture_image.inside.order import receive
 
     end_with_parent(posix.getppid())  # the recorder, without which no call is answered
     try:
@@ -85,7 +85,7 @@ def main() -> Stopping | None:
     except EOFError:
         return None  # the other end is gone
     except (MemoryError, OSError) as error:
-        send(channel, Built(problem=f"the order cannot be read: {error}"), [])
+        _refuse(channel, refused(error) or ImageFailed(f"the order cannot be read: {error}"))
         return None
     with recording.own():
         _forget_own_start()
@@ -103,17 +103,23 @@ def main() -> Stopping | None:
         parent = os.getpid()
         pid = os.fork()
     except PastureError as error:
-        send(channel, Built(problem=error.message, hint=error.hint), [])
+        _refuse(channel, error)
         return None
     except (MemoryError, OSError) as error:  # modules' own are `load`'s
-        words = refused(error) or ImageFailed(f"modules cannot be loaded: {error}")
-        send(channel, Built(problem=words.message, hint=words.hint), [])
+        _refuse(channel, refused(error) or ImageFailed(f"modules cannot be loaded: {error}"))
         return None
     if pid == 0:
         _put_null(unused)
         _wait_for_copy([channel.detach(), reader, environ, record], writer, order.python, parent)
     posix.close(writer)
     return Stopping(channel, order, pid, reader, environ, record, imports)
+
+
+def _refuse(channel: socket.socket, why: PastureError) -> None:
+    """Say to the other end why no process is to be copied."""
+    from pasture_image.inside.order import Built, send
+
+    send(channel, Built(problem=why.message, hint=why.hint), [])
 
 
 def _forget_own_start() -> None:
