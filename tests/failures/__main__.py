@@ -72,6 +72,7 @@ def rest():
 MADE_LATER = b"one is made in the background"
 
 BEFORE_MAIN, BEFORE_MAIN_CALLS = "before main()", 3
+NOT_FOUND, NEWFSTATAT = "ModuleNotFoundError: No module named ", 262
 INTERPRETER = """
 import ctypes, sysconfig
 print(sysconfig.get_path("include"))
@@ -95,7 +96,7 @@ KNOWN = {
     "self.tmp = WorkerTmp(cfg)": "gunicorn's parent ends with any error of that but a shortage",
     "Exception ignored while trying to write to the signal wakeup fd": "gunicorn's, and CPython's",
     "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
-    "ModuleNotFoundError: No module named ": "CPython's import takes a failed stat for no file",
+    NOT_FOUND: "CPython's import takes a failed stat for no file",
     "in _fill_cache\nOSError": "CPython's import raises what the listing of a folder has raised",
     "ReInitThreads: ": "3.12 and 3.13 end a child that has no memory for its locks",
     "_PyImport_ReInitLock: ": "the same",
@@ -281,7 +282,8 @@ def is_end(line: dict[str, Any]) -> bool:
 
 
 def is_known(line: dict[str, Any]) -> bool:
-    return any(part in line["wrong"] for part in KNOWN)
+    parts = KNOWN.keys() if line["failed"] == NEWFSTATAT else KNOWN.keys() - {NOT_FOUND}
+    return any(part in line["wrong"] for part in parts)
 
 
 def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> list[dict[str, Any]]:

@@ -347,17 +347,18 @@ __attribute__((destructor)) static void end(void) {
 """
 
 
+def printed_at_the_end(images: Images, source: str) -> bytes:
+    """By a program out of an image with a library, and then by the library's destructor."""
+    library = images.folder / "ends.so"
+    compile_library(library, source)
+    images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
+    images.built("--preload", "ends")
+    return images.run("-c", "print(1)").out
+
+
 def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(own_images: Images) -> None:
-    library = own_images.folder / "ends.so"
-    compile_library(library, ENDS)
-    own_images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
-    own_images.built("--preload", "ends")
-    assert own_images.run("-c", "print(1)").out == b"1\n1 1\n"
+    assert printed_at_the_end(own_images, ENDS) == b"1\n1 1\n"
 
 
 def test_a_destructor_that_starts_a_thread_may_free_what_it_has_got(own_images: Images) -> None:
-    library = own_images.folder / "ends.so"
-    compile_library(library, THREAD)
-    own_images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
-    own_images.built("--preload", "ends")
-    assert own_images.run("-c", "print(1)").out == b"1\n0\n"
+    assert printed_at_the_end(own_images, THREAD) == b"1\n0\n"
