@@ -15,7 +15,6 @@ from typing import Any
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
 
-
 INSTALLED = ("/site-packages/", "/dist-packages/")
 """Parts of the names of files that were installed."""
 
