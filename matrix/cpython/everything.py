@@ -62,14 +62,14 @@ class Bench:
     resources: Sequence[str]
     deadline: float
 
-    def words(self, kind: str, module: str) -> list[str]:
+    def words(self, kind: str, module: str, seed: int) -> list[str]:
         """For module_program.py. `kind` is a mode, "plain", or "plain-" and a mode."""
         words = [word for name in self.resources for word in ("--resource", name)]
         words += ["--sealed"] * (kind in ("sealed", "middle", "moments"))
         if kind.endswith("moments"):
-            words += ["--moments", f"{self.seed} {module}"]
+            words += ["--moments", f"{seed} {module}"]
         if kind.endswith("middle"):
-            share = random.Random(f"{self.seed} {module}").uniform(0.1, 0.9)
+            share = random.Random(f"{seed} {module}").uniform(0.1, 0.9)
             words += ["--fork-after", f"{share:.3f}"]
         return words + ["--collector", "installed"] * (kind == "collector")
 
@@ -77,7 +77,9 @@ class Bench:
         """Out of the store, or now; None if there is no time left."""
         # A time limit that is close to what the module needs would make differences.
         limit_s = self.target.seconds * (1 if kind == "plain" else 2)
-        words = self.words(kind, module)
+        # It serves all seeds: a difference is looked at again with the same one both ways.
+        is_first_plain = kind.startswith("plain") and not again
+        words = self.words(kind, module, 0 if is_first_plain else self.seed)
         order = Order(self.target.name, kind + again, module, words, limit_s)
         kept = self.store.get(order)
         if kept is not None or time.monotonic() > self.deadline:
@@ -168,11 +170,12 @@ def moments_in(verdicts: Iterable[Verdict]) -> str:
 @click.option("--module", "chosen", multiple=True, help="Instead of all: test_list, test_asyncio.")
 @click.option("--minutes", type=float, help="Start nothing after that; 0 shows what is kept.")
 @click.option("--seconds", default=120, show_default=True, help="Time limit of a plain module.")
-@click.option("--seed", default=0, show_default=True, help="Where the mode middle seals.")
+@click.option("--seed", default=0, show_default=True, help="Of the modes middle and moments.")
 @click.option(
     "--resource", "resources", multiple=True, type=click.Choice(RESOURCES), help="As regrtest's -u."
 )
 @click.option("--fresh", is_flag=True, help="Forget what is kept of these modules and modes.")
+@click.option("--check-build", is_flag=True, help="A verifier walks the heap after each change.")
 @click.option("--any-build", is_flag=True, help="Take kept runs of other builds, too.")
 def main(
     minors: Sequence[str],
@@ -183,11 +186,12 @@ def main(
     seed: int,
     resources: Sequence[str],
     fresh: bool,
+    check_build: bool,
     any_build: bool,
 ) -> None:
     console = Console(width=None if sys.stdout.isatty() else 170)
     store, changes = Store(HOME, digest_of(REPOSITORY), any_build), load_changes()
-    targets = [find_own_tests(minor, seconds, HOME) for minor in minors]
+    targets = [find_own_tests(minor, seconds, HOME, check_build) for minor in minors]
     modules = {each.name: choose(find_modules(each.python), chosen) for each in targets}
     rows, verdicts = [], []
     with ExitStack() as stack:

@@ -42,6 +42,7 @@ interpreters = import_module(
 )
 # Tests replace functions of these modules.
 _fork, _waitpid, _exit, _alarm, _signal = os.fork, os.waitpid, os._exit, signal.alarm, signal.signal
+_listdir = os.listdir
 
 
 def _read(objects: list[object]) -> None:
@@ -111,6 +112,8 @@ class Moments:
             if self._is_forking or len(interpreters.list_all()) > 1 or _would_wait_for_itself():
                 # In a function of os.register_at_fork; or where CPython may crash by itself.
                 return 0
+            if sys.getprofile() is not None:
+                return 0  # the test would see this module's functions in its profile
             if _is_alone() and self._is_time_for("child"):
                 self._fork()
             elif self._is_time_for("collection"):
@@ -173,5 +176,8 @@ def _would_wait_for_itself() -> bool:
 
 
 def _is_alone() -> bool:
-    """Whether no other Python thread runs. Tests replace what the module threading knows."""
-    return len(sys._current_frames()) == 1
+    """Whether no other thread runs: asked of the kernel, as os.fork() does before it warns.
+
+    The interpreter's lists of frames would make objects of them, which keep what they hold.
+    """
+    return len(_listdir("/proc/self/task")) == 1

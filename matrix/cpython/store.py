@@ -98,7 +98,7 @@ class Store:
 
     def plain_seconds(self) -> dict[str, float]:
         """Wall time of each module's plain run, on any interpreter."""
-        files = self._home.glob("*/plain/*.json")
+        files = self._home.glob("*/plain*/*.json")
         found = {f.stem: self._files.kept(str(f.relative_to(self._home))[:-5]) for f in files}
         return {module: kept.run.seconds for module, kept in found.items() if kept is not None}
 

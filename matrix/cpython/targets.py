@@ -60,8 +60,9 @@ def find_target(minor: str, debug_build: bool, seconds: int, warm: bool) -> Targ
     return target
 
 
-def find_own_tests(minor: str, seconds: int, home: Path) -> Target:
+def find_own_tests(minor: str, seconds: int, home: Path, check_build: bool = False) -> Target:
     """The interpreter with its tests, wherever these come from. pasture's place is in `home`."""
+    name = f"{minor}-check" if check_build else minor
     tool = str(REPOSITORY / "tools/interpreters")
     for words in (["path", minor, "--with", "testsuite"], ["path", minor]):
         done = subprocess.run(
@@ -69,7 +70,7 @@ def find_own_tests(minor: str, seconds: int, home: Path) -> Target:
         )
         if done.returncode == 0:
             path = Path(done.stdout.strip())
-            return Target(minor, path, home / minor / "site", seconds, False, False)
+            return Target(name, path, home / name / "site", seconds, False, check_build)
     raise click.ClickException(f"no CPython {minor} with its tests can be had here")
 
 
