@@ -26,7 +26,7 @@ from pasture.trust import foreign_files, private_files
 from pasture_image.build import document
 from pasture_image.build.document import Document
 from pasture_image.build.manifest import checksum
-from pasture_image.build.regions import filled
+from pasture_image.build.regions import filled, write_at
 
 MAGIC = 0x314547414D495350
 """`images.MAGIC` with a digit: the version of the layout."""
@@ -93,25 +93,18 @@ def _fill(file: int, pages: int, manifest: bytes, document: bytes) -> None:
         if 2 * sum(len(piece) for _, piece in pieces) >= len(data):
             pieces = [(0, data)]
         for at, piece in pieces:
-            _write(file, piece, begin + at)
+            write_at(file, piece, begin + at)
     manifest_at = -(-pages_end // OS_PAGE_BYTES) * OS_PAGE_BYTES
     tail = bytes(manifest_at - pages_end) + manifest + document
     digest.update(tail)
-    _write(file, tail, pages_end)
+    write_at(file, tail, pages_end)
     document_at = manifest_at + len(manifest)
     parts = (manifest_at, len(manifest), document_at, len(document))
     page = bytearray(OS_PAGE_BYTES)
     head = (MAGIC, OS_PAGE_BYTES, 0, document_at + len(document), *parts, digest.digest())
     _HEADER.pack_into(page, 0, *head)
     struct.pack_into("<Q", page, _CHECKSUM_AT, checksum(page))
-    _write(file, page, 0)
-
-
-def _write(file: int, data: bytes | bytearray, offset: int) -> None:
-    left = memoryview(data)
-    while left:
-        written = os.pwrite(file, left, offset)
-        left, offset = left[written:], offset + written
+    write_at(file, page, 0)
 
 
 @contextmanager

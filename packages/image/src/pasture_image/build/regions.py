@@ -271,7 +271,7 @@ class Copy:
         for begin in range(0, length, 1 << 20):
             data = self._read(address + begin, min(1 << 20, length - begin))
             for at, part in filled(data):
-                os.pwrite(self._file, part, offset + begin + at)
+                write_at(self._file, part, offset + begin + at)
                 self._written_bytes += len(part)
         return offset
 
@@ -325,6 +325,14 @@ def filled(data: bytes) -> Iterator[tuple[int, bytes]]:
             begin = None
     if begin is not None:
         yield begin, data[begin:]
+
+
+def write_at(file: int, data: bytes | bytearray, offset: int) -> None:
+    """All of it: the kernel may take a part at a time."""
+    left = memoryview(data)
+    while left:
+        written = os.pwrite(file, left, offset)
+        left, offset = left[written:], offset + written
 
 
 def _joined(regions: Iterable[Region]) -> Iterator[Region]:
