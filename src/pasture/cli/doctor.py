@@ -99,7 +99,8 @@ def command(
 def _hung(pid: int, json_file: Path | None) -> None:
     tree.require_memory_of(pid)
     process = waits.look(pid)
-    if not process.threads[0].call and not process.threads[0].calls:
+    if not any(one.call or one.calls for one in process.threads[:1]):
+        tree.require_memory_of(pid)  # it may have ended since
         raise NoPrivilege(
             f"not allowed to see what process {pid} waits for",
             hint="run pasture as root, or as its user where kernel.yama.ptrace_scope is 0",

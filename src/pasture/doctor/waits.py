@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from pasture.errors import refused
 from pasture.proc import tree
 from pasture.proc.packages import read_text
 from pasture.proc.stat import start_time
@@ -164,7 +165,9 @@ def file_of(call: str) -> str:
 def _numbers(folder: Path) -> list[int]:
     try:
         numbers = [int(path.name) for path in (folder / "task").iterdir()]
-    except OSError:
+    except OSError as error:
+        if refused(error) is not None:
+            raise
         return []
     return sorted(numbers, key=lambda number: (number != int(folder.name), number))[:_MAX_THREADS]
 

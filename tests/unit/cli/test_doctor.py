@@ -1,6 +1,7 @@
 """`pasture doctor`: its status, its JSON, and whom it looks at. Nothing is measured."""
 
 import json
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,10 +10,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pasture.cli import doctor
+from pasture.doctor import waits
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.notes import Notes
 from pasture.doctor.threads import Thread
-from pasture.errors import ObstaclesFound, ServerFailed, UsageError
+from pasture.errors import ObstaclesFound, ProcessEnded, ServerFailed, UsageError
 from pasture.proc import tree
 from pasture.proc.smaps import Memory
 
@@ -53,6 +55,21 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(doctor.command, arguments)
+
+
+def test_a_worker_that_ends_while_it_is_looked_at_is_no_matter_of_privilege(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    look, worker = waits.look, subprocess.Popen(["sleep", "60"])
+
+    def ends(pid: int) -> waits.Process:
+        worker.kill()
+        worker.wait()
+        return look(pid)
+
+    monkeypatch.setattr(waits, "look", ends)
+    result = run("--hung", str(worker.pid))
+    assert isinstance(result.exception, ProcessEnded)
 
 
 def test_a_healthy_server_ends_with_status_0(looked_at: list[int]) -> None:
