@@ -34,7 +34,6 @@ SCRATCH = REPOSITORY / "build" / "failures" / os.environ.get("PYTEST_XDIST_WORKE
 """Workers of the tests have a folder each: two would have the same program in one at once."""
 CALLS_MARK = 0x7061
 MODES = {"places": (0,), "memory": (0, 3), "malloc": (0, 3), "calls": (0, 1, 2, 3)}
-SERVER_MODES = (0, 1)
 MODE_NAMES = ("one fails", "one, another error", "one writes half", "all from the n-th on")
 START_LIMIT_S = 60
 
@@ -43,6 +42,7 @@ SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()
 ENVIRON = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 IMAGE = {"PASTURE_IMAGE": "{}/app.img", "PYTHONPATH": "{}/lib"}
 AUTO = {"PASTURE_IMAGE": "auto", "XDG_CACHE_HOME": "{}/cache", "PASTURE_IMAGE_VERBOSE": "1"}
+AUTO |= {"LEFT_S": "1"}
 SOURCE = ("-c", "import json, sys; print(json.dumps([1])); sys.exit(42)")
 STARTS = {
     "image": (IMAGE, ("-c", "import json, sys, keeps; print(keeps.rest()); sys.exit(42)")),
@@ -51,7 +51,7 @@ STARTS = {
     "no_image": ({"PASTURE_IMAGE": "none.img"}, SOURCE),
     "folder": ({"PASTURE_IMAGE": "{}"}, SOURCE),
     "facts": ({}, ("--pasture-facts", "../app.img")),
-    "auto": (AUTO | {"LEFT_S": "1"}, ("-B", *SOURCE)),
+    "auto": (AUTO, ("-B", *SOURCE)),
     "auto_image": (AUTO, SOURCE),
     "record": ({}, ("--pasture-record", "{record}", "/bin/ls", "-d", "/")),
 }
@@ -71,8 +71,11 @@ def rest():
 """A module with a file that it has read of, and a library that is known by all of its bytes."""
 MADE_LATER = b"one is made in the background"
 
-BEFORE_MAIN, BEFORE_MAIN_CALLS = "before main()", 3
-NOT_FOUND, NEWFSTATAT = "ModuleNotFoundError: No module named ", 262
+BEFORE_MAIN = "before main()"
+EMPTY = b"int main(void) { return 0; }"
+UNREAD, FSTAT, READ = "as of an empty script", 5, 1000
+NOT_FOUND = ("ModuleNotFoundError: No module named ", "ImportError: cannot import name ")
+NEWFSTATAT = 262
 INTERPRETER = """
 import ctypes, sysconfig
 print(sysconfig.get_path("include"))
@@ -89,6 +92,7 @@ for line in open("/proc/self/maps"):
 
 KNOWN = {
     BEFORE_MAIN: "the C library's own start",
+    UNREAD: "CPython takes a script that it cannot read for an empty one",
     "Exception ignored in atfork callback while copying list": (
         "CPython leaves out all functions of os.register_at_fork where it cannot copy their list, "
         "and a lock that one of them releases stays locked"
@@ -96,7 +100,7 @@ KNOWN = {
     "self.tmp = WorkerTmp(cfg)": "gunicorn's parent ends with any error of that but a shortage",
     "Exception ignored while trying to write to the signal wakeup fd": "gunicorn's, and CPython's",
     "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
-    NOT_FOUND: "CPython's import takes a failed stat for no file",
+    **dict.fromkeys(NOT_FOUND, "CPython's import takes a failed stat for no file"),
     "in _fill_cache\nOSError": "CPython's import raises what the listing of a folder has raised",
     "ReInitThreads: ": "3.12 and 3.13 end a child that has no memory for its locks",
     "_PyImport_ReInitLock: ": "the same",
@@ -152,6 +156,8 @@ def build(python: Path) -> Path:
         )
         places = [f"-I{header}", f'-DINTERPRETER="{interpreter}"', f"-DRUNTIME_AT={runtime_at}"]
         calls = [HERE / "calls.c", HERE / "places.c"]
+        empty = ["cc", "-static", "-x", "c", "-", "-o", folder / "empty"]
+        subprocess.run(empty, input=EMPTY, check=True)
         subprocess.check_call([*compile_c, *places, "-o", folder / "calls", *calls])
     return folder
 
@@ -232,10 +238,13 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
             is_same = (done.returncode, done.stdout) == (whole.returncode, whole.stdout)
             line["raised"] = "" if is_same else f"status {done.returncode}"
             if done.returncode < 0:
-                before_main = f" {BEFORE_MAIN}" if n <= BEFORE_MAIN_CALLS else ""
-                line["wrong"] = signal.Signals(-done.returncode).name + before_main
+                is_c_start = ends_before_main(folder, row.mode, n, done.returncode)
+                where = f" {BEFORE_MAIN}" if is_c_start else ""
+                line["wrong"] = signal.Signals(-done.returncode).name + where
             elif not is_same and not (done.stderr and (done.returncode or row.entry == "record")):
                 line["wrong"] = f"status {done.returncode} and {done.stdout!r} without a word"
+                if row.entry == "script" and line["failed"] in (FSTAT, READ):
+                    line["wrong"] += f", {UNREAD}" * (done.returncode == 0 and not done.stdout)
             elif line["left"] and MADE_LATER not in done.stderr:
                 line["wrong"] = f"{line['left']} processes are left"
             if "wrong" in line:
@@ -243,6 +252,13 @@ def run_start(python: Path, folder: Path, row: Row, first: int, step: int) -> Ge
         yield json.dumps(line)
         if line["failed"] == 0:
             break
+
+
+def ends_before_main(folder: Path, mode: int, n: int, status: int) -> bool:
+    """Whether a static program that does nothing ends by that signal where the same calls fail."""
+    empty = folder / "empty"
+    command = [folder / "calls", os.devnull, empty.name, str(n), str(mode), empty]
+    return subprocess.run(command, capture_output=True).returncode == status
 
 
 def build_image(python: Path, top: Path, environ: dict[str, str]) -> None:
@@ -272,7 +288,7 @@ def make_automatically(command: list[str | Path], top: Path, environ: dict[str, 
 
 def run_placed(python: Path, folder: Path, row: Row, first: int, step: int) -> Generator[str]:
     """The calls of each place: placed.py."""
-    for line in Attempts(python, folder, row.entry, row.mode, SLOTS).run(first):
+    for line in Attempts(python, folder, row.entry, row.mode, SLOTS).run(first, step):
         yield json.dumps(line)
 
 
@@ -282,7 +298,7 @@ def is_end(line: dict[str, Any]) -> bool:
 
 
 def is_known(line: dict[str, Any]) -> bool:
-    parts = KNOWN.keys() if line["failed"] == NEWFSTATAT else KNOWN.keys() - {NOT_FOUND}
+    parts = KNOWN.keys() if line["failed"] == NEWFSTATAT else KNOWN.keys() - {*NOT_FOUND}
     return any(part in line["wrong"] for part in parts)
 
 
@@ -320,7 +336,6 @@ def rows(names: list[str], kind: str | None, mode: int | None, is_once: bool) ->
         for each, modes in MODES.items()
         for one in modes
         if kind in (None, each) and mode in (None, one)
-        if entry not in PLACED or one in SERVER_MODES
         if each == "calls" or (entry in ENTRIES and each in ENTRIES[entry].kinds)
     ]
 

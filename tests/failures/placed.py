@@ -25,6 +25,7 @@ import time
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,13 @@ else:
     held[0].append(0)
 signal.pause()
 """
+PROGRAM = """
+import os
+held = [[n, {n: str(n)}] for n in range(1000)]
+if pid := os.fork():
+    assert os.waitpid(pid, 0)[1] == 0
+    open("whole", "w").close()
+"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,12 @@ PLACED = {
     "gunicorn": server(ARMED, "run", *GUNICORN),
     "gunicorn_refork": server(ARMED, "run", "--refork", "10", *GUNICORN),
     "gunicorn_auto": server("-m", *GUNICORN, PASTURE="seal"),  # sitecustomize.py arms
+    "run": Program((ARMED, "run", "{python}", "program.py"), made=("whole",)),
     "explain": Program((ARMED, "explain", "{worker}")),
+    "doctor": Program((ARMED, "doctor", "{parent}")),
+    "doctor_start": Program((ARMED, "doctor", "--", "{python}", "worker.py")),
+    "doctor_hung": Program((ARMED, "doctor", "--hung", "{worker}")),
+    "top": Program((ARMED, "top", "--once", "--interval", "0.1", "{parent}")),
     "image_build": Program((ARMED, *IMAGE[2:]), made=("app.img",)),
     "image_check": Program((ARMED, "image", "check", "app.img"), needs_image=True),
     "image_show": Program((ARMED, "image", "show", "app.img"), needs_image=True),
@@ -79,6 +92,7 @@ def application(environ, start_response):
     start_response("200 OK", [("Content-Length", "5")])
     return [b"whole"]
 """
+SOURCES = {"app.py": APPLICATION, "program.py": PROGRAM, "worker.py": WORKER}
 OTHERS = 6
 """Calls of a place that fail where none of pasture's or gunicorn's functions asks for them: the
 first, the last, and between."""
@@ -90,6 +104,7 @@ NEVER, ANY_NOTED = 10**9, 1
 """An n that is not reached; as a place, each call counts and its place is noted (calls.c)."""
 REQUESTS = 40
 START_S, END_S = 90, 90
+ALL, NO_START_S = 3, 20  # the mode in which all calls fail, and no server answers
 """A worker of gunicorn's that TERM meets before it has its handlers runs on until gunicorn's
 graceful timeout of 30 seconds."""
 COMMAND_S = 120
@@ -154,20 +169,19 @@ class Attempts:
         found_points = [*points(json.loads(kept.read_text()))]
         return sorted(found_points, key=lambda point: point.rank(met))
 
-    def run(self, first: int) -> Generator[dict[str, Any]]:
-        """A line for each point from the one of this number on, and one for the end."""
-        chosen = self.points()
+    def run(self, first: int, step: int) -> Generator[dict[str, Any]]:
+        """A line for each step-th point from the one of this number on, and one for the end."""
+        every = self.points()
+        chosen = every[first - 1 :: step]
         with ThreadPoolExecutor() as pool:
             try:
-                lines = pool.map(self.attempt, chosen[first - 1 :])
-                for n, (point, line) in enumerate(
-                    zip(chosen[first - 1 :], lines, strict=True), first
-                ):
+                lines = pool.map(self.attempt, chosen)
+                for n, point, line in zip(count(first, step), chosen, lines):
                     del line["places"]
                     yield line | {"n": n, "where": f"{point.n}: {point.where}"}
             finally:
                 pool.shutdown(cancel_futures=True)
-        yield {"n": len(chosen) + 1, "failed": 0, "raised": ""}
+        yield {"n": len(every) + 1, "failed": 0, "raised": ""}
 
     def attempt(self, point: Point) -> dict[str, Any]:
         slot = self.slots.get()
@@ -192,11 +206,14 @@ class Attempt:
         self._prepare()
         with contextlib.ExitStack() as stack:
             port = free_port()
-            worker = stack.enter_context(self._worker()) if self.of.entry == "explain" else 0
-            process = stack.enter_context(self._started(point, port, worker))
+            words = {"port": port, "python": self.of.python}
+            if any("{worker}" in word or "{parent}" in word for word in self.program.words):
+                words |= stack.enter_context(self._worker())
+            process = stack.enter_context(self._started(point, words))
             line: dict[str, Any] = {"failed": -1, "raised": "", "places": []}
             try:
-                wrong = use(process, port) if self.program.is_server else wait(process)
+                answers = self.of.mode != ALL or point.n == NEVER
+                wrong = use(process, port, answers) if self.program.is_server else wait(process)
                 line |= json.loads((self.work / "log").read_text())
             except subprocess.TimeoutExpired:
                 wrong = "not at its end in time"
@@ -213,7 +230,8 @@ class Attempt:
         """A folder with an application, and with an image where one is needed."""
         if not self.work.exists():
             self.work.mkdir()
-            (self.work / "app.py").write_text(APPLICATION)
+            for name, text in SOURCES.items():
+                (self.work / name).write_text(text)
             if self.program.needs_image:
                 command = [self.of.python, *IMAGE]  # variables matter to an image
                 environ = self._environ(Point(0, 0, ""))
@@ -225,13 +243,13 @@ class Attempt:
             (self.work / name).unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def _worker(self) -> Iterator[int]:
-        """A worker that shares its parent's heap, and has written to some of it: its number."""
-        command = [self.of.python, "-c", WORKER]
+    def _worker(self) -> Iterator[dict[str, object]]:
+        """A worker that shares its parent's heap, and has written to some of it: their numbers."""
+        command = [self.of.python, self.work / "worker.py"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as parent:
             assert parent.stdout is not None
             try:
-                yield int(parent.stdout.readline())
+                yield {"parent": parent.pid, "worker": int(parent.stdout.readline())}
             finally:
                 os.killpg(parent.pid, signal.SIGKILL)
 
@@ -247,10 +265,10 @@ class Attempt:
         )
 
     @contextlib.contextmanager
-    def _started(self, point: Point, port: int, worker: int) -> Iterator[subprocess.Popen[bytes]]:
+    def _started(self, point: Point, words: dict[str, object]) -> Iterator[subprocess.Popen[bytes]]:
         command = [str(self.of.folder / "calls"), "log", "env"]
         command += [f"LD_PRELOAD={self.of.folder / 'failing.so'}", str(self.of.python)]
-        command += [word.format(port=port, worker=worker) for word in self.program.words]
+        command += [word.format(**words) for word in self.program.words]
         with (self.work / "said").open("w") as file:
             process = subprocess.Popen(
                 command,
@@ -278,7 +296,7 @@ class Attempt:
         if status and (not text or (self.program.is_server and "rror" not in text)):
             yield f"status {status} without a word"
         if not self.program.is_server:
-            kept = {"log", "said", "app.py", "__pycache__"} | {*self.program.made}
+            kept = {"log", "said", "__pycache__", *SOURCES} | {*self.program.made}
             kept |= {"app.img"} if self.program.needs_image else {*()}
             there = {path.name for path in self.work.iterdir()}
             for name in there - (kept - {*self.program.made} if status else kept):
@@ -296,15 +314,17 @@ def wait(process: subprocess.Popen[bytes]) -> str:
     return ""
 
 
-def use(process: subprocess.Popen[bytes], port: int) -> str:
+def use(process: subprocess.Popen[bytes], port: int, answers: bool) -> str:
     """Ask it for pages, and end it. What is wrong with its answers."""
     wrong = ""
-    deadline, answered = time.monotonic() + START_S, 0
+    start_s = START_S if answers else NO_START_S
+    deadline, answered = time.monotonic() + start_s, 0
     while answered < REQUESTS and process.poll() is None:
         if asks(port):
             answered += 1
         elif time.monotonic() > deadline:
-            wrong = f"it has answered {answered} requests in {START_S} s, and has not ended"
+            if answers:
+                wrong = f"it has answered {answered} requests in {start_s} s, and has not ended"
             break
         else:
             time.sleep(0.05)

@@ -29,35 +29,37 @@ def test_an_entry_point_survives_the_failure_of_each_request_for_memory(entry):
 ONE_POINT = """
 import json, queue, runpy, sys
 from pathlib import Path
-folder, entry, call, where = sys.argv[1:]
+folder, entry, mode, call, where = sys.argv[1:]
 sys.path.insert(0, folder)
 import placed
 main = runpy.run_path(folder + "/__main__.py")
 main["SLOTS"].put(0)
 python = Path(sys.executable)
-attempts = placed.Attempts(python, main["build"](python), entry, 0, main["SLOTS"])
+attempts = placed.Attempts(python, main["build"](python), entry, int(mode), main["SLOTS"])
 found = [point for point in attempts.points()
          if point.place & placed.ANY_CALL == int(call) and where in point.where]
 print(json.dumps(attempts.attempt(found[0])))
 """
-WRITE, MMAP, CLONE, PRCTL = 1, 9, 56, 157
+WRITE, MMAP, PWRITE64, CLONE, PRCTL, GETDENTS64 = 1, 9, 18, 56, 157, 217
 
 
 @pytest.mark.once
 @pytest.mark.parametrize(
-    ("entry", "call", "where", "status"),
+    ("entry", "mode", "call", "where", "status"),
     [
-        pytest.param("gunicorn_refork", PRCTL, "ReforkingArbiter", 0, id="no worker is adopted"),
-        pytest.param("image_build", MMAP, "VariablesRead.__enter__", 17, id="no memory to load"),
-        pytest.param("image_build", WRITE, "Build._send", 17, id="no room for what to load"),
-        pytest.param("image_build", PRCTL, "_stand_alone", 0, id="another load cannot begin"),
-        pytest.param("image_build", CLONE, " loading.py:main", 17, id="no process to be copied"),
-        pytest.param("image_build", PRCTL, "_freeze", 17, id="nothing can be frozen"),
+        pytest.param("gunicorn_refork", 0, PRCTL, "ReforkingArbiter", 0, id="no adoption"),
+        pytest.param("doctor_hung", 0, GETDENTS64, "waits.py:_numbers", 1, id="no thread"),
+        pytest.param("image_build", 2, PWRITE64, "Copy._regions", 0, id="half of a copy"),
+        pytest.param("image_build", 0, MMAP, "VariablesRead.__enter__", 17, id="no memory"),
+        pytest.param("image_build", 0, WRITE, "Build._send", 17, id="no room"),
+        pytest.param("image_build", 0, PRCTL, "_stand_alone", 0, id="no other load"),
+        pytest.param("image_build", 0, CLONE, " loading.py:main", 17, id="no copied process"),
+        pytest.param("image_build", 0, PRCTL, "_freeze", 17, id="nothing can be frozen"),
     ],
 )
-def test_where_a_call_fails_a_program_works_on_or_ends_in_words(entry, call, where, status):
+def test_where_a_call_fails_a_program_works_on_or_ends_in_words(entry, mode, call, where, status):
     pytest.importorskip("gunicorn")
-    words = (str(Path(__file__).parent), entry, str(call), where)
+    words = (str(Path(__file__).parent), entry, str(mode), str(call), where)
     done = subprocess.run(
         [sys.executable, "-c", ONE_POINT, *words], capture_output=True, text=True, timeout=300
     )
