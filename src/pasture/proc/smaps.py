@@ -161,7 +161,7 @@ def require_smaps_rollup(proc: Path = _PROC) -> None:
     path = proc / "self" / "smaps_rollup"
     try:
         parse_rollup(path.read_text())
-    except (OSError, ValueError) as error:
+    except (FileNotFoundError, ProcessLookupError, PermissionError, ValueError) as error:
         raise NoPrivilege(
             f"cannot read memory figures from {path}: {error}",
             hint="pasture needs Linux 4.14 or newer with /proc mounted",

@@ -91,10 +91,14 @@ def read_fields(pid: int, proc: Path = _PROC) -> list[bytes]:
 
 
 def read_stat(pid: int, proc: Path = _PROC) -> Stat | None:
-    """Read it; None for a process that is gone, or that `/proc` hides from this user."""
+    """Read it; None for a process that is gone, or that `/proc` hides from this user.
+
+    Raises:
+        OSError: this process has no descriptor or memory left for it.
+    """
     try:
         return parse_stat((proc / str(pid) / "stat").read_bytes())
-    except (OSError, ValueError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError, ValueError):
         return None
 
 
@@ -106,9 +110,9 @@ def start_time(pid: int) -> int:
     try:
         if Path("/proc/self").readlink().name != str(os.getpid()):
             return 0
+        stat = read_stat(pid)
     except OSError:
         return 0
-    stat = read_stat(pid)
     return stat.start_time if stat is not None else 0
 
 

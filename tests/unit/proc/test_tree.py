@@ -1,6 +1,7 @@
 """What readers of /proc make of its files, and of files as no kernel writes them."""
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -13,7 +14,8 @@ from pasture.errors import ProcessEnded, UsageError
 from pasture.proc import tree
 from pasture.proc.environ import read_environ
 from pasture.proc.maps import python_version
-from pasture.proc.stat import parse_stat, read_stat
+from pasture.proc.smaps import require_smaps_rollup
+from pasture.proc.stat import parse_stat, read_stat, start_time
 from pasture.proc.tasks import Task, parse_status, read_tasks
 from pasture.proc.tree import processor_s, read_again
 
@@ -123,6 +125,19 @@ def test_a_line_that_is_cut_or_holds_no_numbers_is_no_process(tmp_path: Path, da
 def test_a_process_that_is_gone_has_neither_state_nor_environment(tmp_path: Path) -> None:
     assert read_stat(7, tmp_path) is None
     assert read_environ(7, tmp_path) == {}
+
+
+def test_no_process_has_ended_where_none_of_its_files_can_be_opened() -> None:
+    _, hard = limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            read_stat(os.getpid())
+        with pytest.raises(OSError, match="Too many open files"):
+            require_smaps_rollup()
+        assert start_time(os.getpid()) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_of_variables_with_one_name_the_first_is_the_one_that_programs_see(tmp_path: Path) -> None:
