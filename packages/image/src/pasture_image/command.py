@@ -182,6 +182,8 @@ def ensure(folder: Path, verity: bool, **wanted: Any) -> None:
 
 def _make(path: Path, order: Order, too_short: Sequence[str], *, verity: bool) -> None:
     from pasture_image.build.making import build as build_image
+    from pasture_image.build.making import in_the_way
+    from pasture_image.inside import environment
     from pasture_image.start import intact, missed
 
     with _status("loading modules and writing the image"):
@@ -192,6 +194,11 @@ def _make(path: Path, order: Order, too_short: Sequence[str], *, verity: bool) -
     _print(path, document)
     if too_short:
         _say(f"too short to search the image for: {', '.join(too_short)}")
+    if differing := in_the_way(_stub(), path, environment.own(), order):
+        _say(
+            "python runs programs with this environment, for the variables "
+            f"{', '.join(differing)}: --env NAME has an image made with them"
+        )
 
 
 def _order(
@@ -241,6 +248,7 @@ def _order(
         modules,
         tuple(split_options(options)),
         environ,
+        tuple(word.partition("=")[0] for word in env),
         rehearse or "",
         rehearse_imports,
         is_checked=files == "checked",

@@ -75,7 +75,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
             is_of_c = not found.is_asked_by_python
             variables.note_asked(texts.names_in(mapped) if is_of_c else (), lookups.ENVIRONMENT)
         asked = variables.may_be_asked()
-        needed = variables.needed(environ, loaded)
+        needed = variables.needed(environ, loaded, order.named)
         walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
         begin = (*beginnings(loaded), *begins)

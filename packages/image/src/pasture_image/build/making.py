@@ -32,6 +32,7 @@ MAX_BUILD_S = 1800.0
 _TRY_TIMEOUT_S = 60.0
 _MAX_BUILDS = 3
 STARTED = "started from the image"
+_MATTERS = "a variable that matters at the start: "
 """As `pasture-python` says it."""
 _ANY_OPTIONS, _TRIAL = "_PASTURE_ANY_OPTIONS", "_PASTURE_TRIAL"
 """As src/stub/main.c reads them."""
@@ -180,6 +181,21 @@ def why_not(
     if is_started or not said:
         return f"it ended with status {done.returncode}"
     return said[-1].split(": ", 2)[-1]  # behind the program's name and the interpreter's
+
+
+def in_the_way(stub: Path, image: Path, environ: Mapping[str, str], order: Order) -> list[str]:
+    """Variables for whose sake a program that has an environment would not start out of an image.
+
+    Each is as the image has it when the next one is looked for.
+    """
+    left, found = dict(environ), list[str]()
+    while True:
+        _, matters, name = (why_not(stub, image, left) or "").partition(_MATTERS)
+        if not matters or name in found:
+            return found
+        found.append(name)
+        left.pop(name, None)
+        left |= {name: order.environ[name]} if name in order.environ else {}
 
 
 def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Document:

@@ -125,7 +125,7 @@ def _environ(order: Order) -> dict[str, str]:
     Functions of libraries are looked up for the image: a look-up at the first call, in each
     program again, touches pages all over the libraries.
     """
-    needed = {**started_with(order.environ), "LD_BIND_NOW": "1"}
+    needed = {**started_with(order.environ, order.named), "LD_BIND_NOW": "1"}
     return {name: value for name, value in needed.items() if value is not None}
 
 

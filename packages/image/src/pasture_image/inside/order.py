@@ -45,6 +45,7 @@ class Order:
         preload: names of modules, imported in this order.
         options: of the interpreter.
         environ: variables that modules find.
+        named: names of those of them that were named for the image.
         rehearse: path of a program that does what programs will do; "" for none.
         rehearses_imports: whether modules that the rehearsal imports are loaded.
         application: `MODULE:NAME` of the WSGI or ASGI application that serves `warm`; "" for the
@@ -64,6 +65,7 @@ class Order:
     preload: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     environ: dict[str, str] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
     rehearse: str = ""
     rehearses_imports: bool = False
     application: str = ""

@@ -111,10 +111,15 @@ def beginnings(modules: Iterable[str]) -> tuple[str, ...]:
     return (*BEGINNINGS, *sorted(of_modules))
 
 
-def started_with(environ: Mapping[str, str]) -> dict[str, str | None]:
-    """Those that a builder is started with, as `always_read`: which modules it loads is not known
-    by then."""
-    return always_read(environ, beginnings(READ_BY))
+def started_with(environ: Mapping[str, str], named: Iterable[str]) -> dict[str, str | None]:
+    """Those that a builder is started with, as `always_read`: which modules it loads, and whether
+    their code in C asks the kernel for what was named for the image, is not known by then."""
+    of_named = {
+        name: environ[name]
+        for name in environ.keys() & set(named) - READ_LATER
+        if not is_uncounted(name) and not _SAYS_SECRET.search(name)
+    }
+    return always_read(environ, beginnings(READ_BY)) | of_named
 
 
 def always_read(

@@ -301,12 +301,15 @@ def fill_in(file: int) -> None:
             os.environ[name] = value
 
 
-def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str | None]:
+def needed(
+    environ: Mapping[str, str], modules: Iterable[str], named: Iterable[str]
+) -> dict[str, str | None]:
     """The variables that a process out of an image must have as they are in an environment.
 
     Args:
         environ: that the image is made in.
         modules: names of those that it has loaded.
+        named: variables that were named for it.
 
     Returns:
         Values by name; None for one that must not be set.
@@ -315,7 +318,7 @@ def needed(environ: Mapping[str, str], modules: Iterable[str]) -> dict[str, str 
     for name in _read_again():
         del found[name]
     found |= {name: environ.get(name) for name in _read}
-    shown = started_with(environ)
+    shown = started_with(environ, named)
     found |= {name: shown.get(name) for name in _may_be_asked}
     found |= {name: v for name, v in environ.items()
               if (_walkers or _is_looked_for(name)) and not is_uncounted(name)}  # fmt: skip
