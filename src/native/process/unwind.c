@@ -162,8 +162,8 @@ unwind_load(void)
             unwinder.missing = "its threads have shadow stacks, which would miss the returns";
         }
         else if (library == NULL || !find_symbols(library)) {
-            unwinder.missing =
-                LIBRARY " is not there; install it: apt install libgcc-s1, apk add libgcc";
+            unwinder.missing = LIBRARY
+                " cannot be loaded; if it is missing: apt install libgcc-s1, apk add libgcc";
         }
     }
     return unwinder.missing;
