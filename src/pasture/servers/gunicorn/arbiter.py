@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from time import monotonic
 from typing import Any, NoReturn
 
@@ -149,7 +149,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
                 self._forget_reaped()
                 if not self._is_halting:
                     self._is_halting = True
-                    self._say_what_differs()
+                    with suppress(MemoryError):
+                        self._say_what_differs()
                     raise
 
     def _say_what_differs(self) -> None:
