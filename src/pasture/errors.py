@@ -51,7 +51,7 @@ class PastureError(Exception):
 
 
 def refused(error: BaseException) -> PastureError | None:
-    """The words for what the system has no more of; None where an error has another cause."""
+    """The words for what the system does not have; None where an error has another cause."""
     import errno
     import os
 
@@ -60,6 +60,7 @@ def refused(error: BaseException) -> PastureError | None:
         errno.ENFILE: "the whole system has no more: end what keeps files open",
         errno.ENOMEM: "end other programs, or raise the limit of this one",
         errno.EAGAIN: "raise the limit of processes: ulimit -u",
+        errno.ENOSYS: "the kernel, or a filter of system calls, lacks one that pasture needs",
     }
     if isinstance(error, MemoryError):
         number: int | None = errno.ENOMEM

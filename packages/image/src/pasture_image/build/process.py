@@ -81,8 +81,8 @@ class Build:
             theirs.close()
         try:
             self._send(order)
-        except ConnectionError:
-            pass  # it has ended, and `receive` says so
+        except ConnectionError:  # it has ended, or does now, and `receive` says so
+            self.channel.shutdown(socket.SHUT_WR)
         except OSError as error:
             self.end()
             raise ImageFailed(f"{order.python} cannot get what to load: {error}") from None
