@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from entries import ENTRIES
+from known import BEFORE_MAIN, UNREAD, is_known
 from placed import PLACED, Attempts
 
 HERE = Path(__file__).parent
@@ -71,11 +72,8 @@ def rest():
 """A module with a file that it has read of, and a library that is known by all of its bytes."""
 MADE_LATER = b"one is made in the background"
 
-BEFORE_MAIN = "before main()"
 EMPTY = b"int main(void) { return 0; }"
-UNREAD, FSTAT, READ = "as of an empty script", 5, 1000
-NOT_FOUND = ("ModuleNotFoundError: No module named ", "ImportError: cannot import name ")
-NEWFSTATAT = 262
+FSTAT, READ = 5, 1000
 INTERPRETER = """
 import ctypes, sysconfig
 print(sysconfig.get_path("include"))
@@ -89,27 +87,6 @@ for line in open("/proc/self/maps"):
         print(path, runtime - first[path], sep="\\n")
 """
 """Prints the folder of headers, the file that holds `_PyRuntime`, and how far behind its start."""
-
-KNOWN = {
-    BEFORE_MAIN: "the C library's own start",
-    UNREAD: "CPython takes a script that it cannot read for an empty one",
-    "Exception ignored in atfork callback while copying list": (
-        "CPython leaves out all functions of os.register_at_fork where it cannot copy their list, "
-        "and a lock that one of them releases stays locked"
-    ),
-    "self.tmp = WorkerTmp(cfg)": "gunicorn's parent ends with any error of that but a shortage",
-    "Exception ignored while trying to write to the signal wakeup fd": "gunicorn's, and CPython's",
-    "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
-    **dict.fromkeys(NOT_FOUND, "CPython's import takes a failed stat for no file"),
-    "in _fill_cache\nOSError": "CPython's import raises what the listing of a folder has raised",
-    "ReInitThreads: ": "3.12 and 3.13 end a child that has no memory for its locks",
-    "_PyImport_ReInitLock: ": "the same",
-    "Fatal glibc error: ": "the C library's own start",
-    "error while loading shared libraries: cannot apply additional memory protection": (
-        "the C library's own start"
-    ),
-}
-"""What is wrong and not pasture's, by a part of its words."""
 
 
 @dataclass(frozen=True)
@@ -297,11 +274,6 @@ def is_end(line: dict[str, Any]) -> bool:
     return line["failed"] == 0 and "where" not in line
 
 
-def is_known(line: dict[str, Any]) -> bool:
-    parts = KNOWN.keys() if line["failed"] == NEWFSTATAT else KNOWN.keys() - {*NOT_FOUND}
-    return any(part in line["wrong"] for part in parts)
-
-
 def go_on(python: Path, folder: Path, row: Row, step: int, limit_s: float) -> list[dict[str, Any]]:
     """What was seen, and what was missing."""
     path = folder / f"{row.entry}.{row.kind}.{row.mode}.jsonl"
@@ -371,8 +343,9 @@ def main() -> int:
     asked_for = rows(asked.entries, asked.kind, asked.mode, asked.once)
     pool = ThreadPoolExecutor(asked.jobs)
     for row, lines in zip(asked_for, pool.map(lines_of_row, asked_for), strict=True):
-        bad = [line for line in lines if "wrong" in line and not is_known(line)]
-        known += sum("wrong" in line and is_known(line) for line in lines)
+        faults = [line for line in lines if "wrong" in line]
+        bad = [line for line in faults if not is_known(line["wrong"], line["failed"])]
+        known += len(faults) - len(bad)
         failed = sum(line["failed"] != 0 for line in lines)
         raised = Counter(line["raised"] for line in lines if line["raised"])
         points, wrong = points + failed, wrong + len(bad)

@@ -29,6 +29,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from known import WAKEUP, is_known
+
 from pasture.launch.ports import free_port
 
 HERE = Path(__file__).parent
@@ -108,6 +110,7 @@ ALL, NO_START_S = 3, 20  # the mode in which all calls fail, and no server answe
 """A worker of gunicorn's that TERM meets before it has its handlers runs on until gunicorn's
 graceful timeout of 30 seconds."""
 COMMAND_S = 120
+ENDS_SERVER = "Unhandled exception in main loop"
 OWN_FRAME = re.compile(r'File "[^"]*?/(src/pasture|packages|site-packages/(?:pasture|gunicorn))')
 
 
@@ -219,11 +222,12 @@ class Attempt:
                 wrong = "not at its end in time"
         text = (self.work / "said").read_text(errors="replace")
         line["raised"] = f"status {process.returncode}" if process.returncode else ""
-        wrong = wrong or next(self._faults(process.returncode, text), "")
-        if not wrong and line.get("left"):
-            wrong = f"{line['left']} processes are left"
-        if wrong:
-            line["wrong"] = f"{wrong}\n{text[-3000:]}"
+        found = [wrong] if wrong else [*self._faults(process.returncode, text)]
+        if not found and line.get("left"):
+            found = [f"{line['left']} processes are left"]
+        if found:  # that of which nothing is known first, and else all by its own words
+            line["wrong"] = min(found, key=lambda words: is_known(words, line["failed"]))
+            line["said"] = text[-3000:]
         return line
 
     def _prepare(self) -> None:
@@ -292,7 +296,7 @@ class Attempt:
     def _faults(self, status: int, text: str) -> Iterator[str]:
         yield from faults(text, self.program.is_server)
         if status < 0:
-            yield signal.Signals(-status).name
+            yield f"{signal.Signals(-status).name}\n{text[-3000:]}"
         if status and (not text or (self.program.is_server and "rror" not in text)):
             yield f"status {status} without a word"
         if not self.program.is_server:
@@ -351,18 +355,23 @@ def asks(port: int) -> bool:
 
 def faults(text: str, is_server: bool) -> Iterator[str]:
     """Crashes in what was said, and tracebacks: of a command any, of a server those of which the
-    last frame here or in gunicorn is pasture's, or any where the parent ends on it."""
+    last frame here or in gunicorn is pasture's, or any where the parent ends on it. Each with its
+    own words."""
     for crash in re.findall(r"was sent (SIG\w+)|(Fatal Python error: .*)", text):
         if crash[0] not in ("SIGTERM", "SIGKILL"):
-            yield "".join(crash)
+            yield "".join(crash) + f"\n{text[-3000:]}" * bool(crash[0])
     before, *traces = text.split("Traceback (most recent call last):\n")
+    words = ""
     for trace in traces:
-        ends_the_server = before.endswith("Unhandled exception in main loop\n")
-        before, frames = trace, []
-        for one in trace.splitlines():
-            if not one.startswith(" "):
-                break
-            frames += OWN_FRAME.findall(one)
-        looked_at = frames if ends_the_server or not is_server else frames[-1:]
+        lead = before.rstrip().rpartition("\n")[2]
+        lines = trace.splitlines()
+        end = next((n for n, one in enumerate(lines) if not one.startswith(" ")), len(lines))
+        if WAKEUP in text and len({one for one in lines[:end] if one.startswith("  File")}) == 1:
+            lead = WAKEUP  # those of two processes may be mixed
+        is_chained = lead.startswith(("During handling of", "The above exception was"))
+        words = "\n".join([words if is_chained else "", lead, *lines[: end + 1]])
+        frames = [found for one in lines[:end] for found in OWN_FRAME.findall(one)]
+        looked_at = frames if lead.endswith(ENDS_SERVER) or not is_server else frames[-1:]
         if any("gunicorn" not in one for one in looked_at):
-            yield "a traceback of pasture's"
+            yield f"a traceback of pasture's{words}"
+        before = trace or before

@@ -40,7 +40,7 @@ found = [point for point in attempts.points()
          if point.place & placed.ANY_CALL == int(call) and where in point.where]
 print(json.dumps(attempts.attempt(found[0])))
 """
-WRITE, MMAP, PWRITE64, CLONE, PRCTL, GETDENTS64 = 1, 9, 18, 56, 157, 217
+WRITE, MMAP, PWRITE64, SENDMSG, CLONE, PRCTL, GETDENTS64 = 1, 9, 18, 46, 56, 157, 217
 
 
 @pytest.mark.once
@@ -50,6 +50,7 @@ WRITE, MMAP, PWRITE64, CLONE, PRCTL, GETDENTS64 = 1, 9, 18, 56, 157, 217
         pytest.param("gunicorn_refork", 0, PRCTL, "ReforkingArbiter", 0, id="no adoption"),
         pytest.param("doctor_hung", 0, GETDENTS64, "waits.py:_numbers", 1, id="no thread"),
         pytest.param("image_build", 2, PWRITE64, "Copy._regions", 0, id="half of a copy"),
+        pytest.param("image_build", 1, SENDMSG, "Build._send", 17, id="no reader"),
         pytest.param("image_build", 0, MMAP, "VariablesRead.__enter__", 17, id="no memory"),
         pytest.param("image_build", 0, WRITE, "Build._send", 17, id="no room"),
         pytest.param("image_build", 0, PRCTL, "_stand_alone", 0, id="no other load"),
