@@ -11,6 +11,7 @@ A plain process does the same with what the interpreter has: collections, `gc.fr
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import faulthandler
 import gc
@@ -42,7 +43,7 @@ interpreters = import_module(
 )
 # Tests replace functions of these modules.
 _fork, _waitpid, _exit, _alarm, _signal = os.fork, os.waitpid, os._exit, signal.alarm, signal.signal
-_listdir = os.listdir
+_count_of_threads = _thread._count
 
 
 def _read(objects: list[object]) -> None:
@@ -176,8 +177,7 @@ def _would_wait_for_itself() -> bool:
 
 
 def _is_alone() -> bool:
-    """Whether no other thread runs: asked of the kernel, as os.fork() does before it warns.
-
-    The interpreter's lists of frames would make objects of them, which keep what they hold.
+    """Whether no other Python thread runs. Tests replace what the module threading knows, and the
+    interpreter's list of frames would make objects of them, which keep what they hold.
     """
-    return len(_listdir("/proc/self/task")) == 1
+    return _count_of_threads() == 0

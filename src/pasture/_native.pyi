@@ -251,6 +251,17 @@ def files(frozen: bool | None = None, /) -> list[object]:
             both, where one may be there twice.
     """
 
+def before_forks(known: object, /) -> int:
+    """How many functions `os.register_at_fork(before=...)` has been given.
+
+    Args:
+        known: one of them; without it among them they are not where the headers say, and 0.
+    """
+
+def run_before_fork(known: object, begin: int, /) -> None:
+    """Call those from an index on, the last one first, as a fork does, which reports what they
+    raise. Nothing where `begin` is 0."""
+
 def finalize(op: object, /) -> None:
     """Run the finalizer of an object now; then it does not run again. What it raises is reported
     as for any finalizer."""

@@ -3,6 +3,8 @@
 
 #ifndef CPY_UNSUPPORTED
 
+#include "../cpython/forks.h"
+
 #include "exit.h"
 #include "huge_pages.h"
 #include "leave.h"
@@ -70,6 +72,33 @@ files(PyObject *Py_UNUSED(module), PyObject *args)
     }
     int truth = PyObject_IsTrue(frozen);
     return truth < 0 ? NULL : exit_files(truth ? EXIT_FROZEN : EXIT_UNFROZEN);
+}
+
+static PyObject *
+before_forks(PyObject *Py_UNUSED(module), PyObject *known)
+{
+    PyObject *calls = cpy_before_forks(known);
+    return PyLong_FromSsize_t(calls != NULL ? PyList_GET_SIZE(calls) : 0);
+}
+
+static PyObject *
+run_before_fork(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *known;
+    Py_ssize_t begin;
+    if (!PyArg_ParseTuple(args, "On:run_before_fork", &known, &begin)) {
+        return NULL;
+    }
+    PyObject *calls = begin > 0 ? cpy_before_forks(known) : NULL;
+    if (calls != NULL) {
+        PyObject *later = PyList_GetSlice(calls, begin, PyList_GET_SIZE(calls));
+        if (later == NULL) {
+            return NULL;
+        }
+        cpy_run_before_fork(later);
+        Py_DECREF(later);
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -223,6 +252,8 @@ PyMethodDef module_process_methods[] = {
     {"collapse", collapse, METH_VARARGS, NULL},
     {"arm_exit", arm_exit, METH_O, NULL},
     {"files", files, METH_VARARGS, NULL},
+    {"before_forks", before_forks, METH_O, NULL},
+    {"run_before_fork", run_before_fork, METH_VARARGS, NULL},
     {"finalize", finalize, METH_O, NULL},
     {"learn_stream_owner", learn_stream_owner, METH_O, NULL},
     {"stream_lock", stream_lock, METH_O, NULL},

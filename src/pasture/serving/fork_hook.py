@@ -12,9 +12,36 @@ import sys
 from collections.abc import Callable, Mapping
 from types import CodeType, FrameType, ModuleType
 
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
+
 _EXECUTING = frozenset(name for name in dir(os) if name.startswith("exec"))
 _DETACHING = frozenset(("setsid",))
 _LIBRARY_FILES = ("subprocess.py", "pty.py")
+
+
+def before_each(step: Callable[[FrameType | None], None]) -> None:
+    """Call a function before each fork that runs Python's hooks, from now on.
+
+    Modules that it loads have hooks of their own, of which CPython would call those after the fork
+    alone: a lock would be released that was not taken. So those before the fork are called here.
+
+    Args:
+        step: called in the parent, with the frame that forks, if that is Python's. Must not raise.
+    """
+
+    def hook() -> None:
+        known = extension.before_forks(hook) if extension is not None else 0
+        # C code calls this function, in the name of the one that forks.
+        step(sys._getframe().f_back)
+        if extension is not None and known:
+            extension.run_before_fork(hook, known)
+
+    try:
+        extension = native()
+    except UnsupportedInterpreter:
+        extension = None
+    os.register_at_fork(before=hook)
 
 
 def watch(before_fork: Callable[[], None], after: str = "") -> None:
@@ -27,17 +54,16 @@ def watch(before_fork: Callable[[], None], after: str = "") -> None:
     """
     owner = 0
 
-    def hook() -> None:
+    def step(caller: FrameType | None) -> None:
         nonlocal owner
         # Forks made by workers are ignored. A daemon has changed its pid before it has workers.
         if owner not in (0, os.getpid()) or not is_there(after, sys.modules):
             return
-        # Frame 0 is this function; C code calls it, in the name of the one that forks.
-        if not leads_elsewhere(sys._getframe(1)):
+        if not leads_elsewhere(caller):
             owner = os.getpid()
             before_fork()
 
-    os.register_at_fork(before=hook)
+    before_each(step)
 
 
 def is_there(target: str, modules: Mapping[str, ModuleType]) -> bool:

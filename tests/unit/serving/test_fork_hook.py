@@ -1,6 +1,8 @@
 """Which forks of a program lead to workers, and when the seal's condition is met."""
 
 import os
+import re
+import subprocess
 import sys
 from types import FrameType, ModuleType, SimpleNamespace
 
@@ -89,3 +91,35 @@ def test_the_condition_is_a_module_or_a_name_that_is_set(
     target: str, found: ModuleType | None, expected: bool
 ) -> None:
     assert is_there(target, {} if found is None else {"app": found}) is expected
+
+
+REGISTERED_LATE = """
+import os, threading
+from pasture.serving import fork_hook
+lock, calls = threading.Lock(), []
+def raises():
+    calls.append("raises")
+    raise ValueError("of a hook")
+def load(caller):
+    calls.append("load")
+    if len(calls) == 1:
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release,
+                            after_in_child=lock.release)
+        os.register_at_fork(before=raises)
+os.register_at_fork(before=lambda: calls.append("older"))
+fork_hook.before_each(load)
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(lock.locked())
+    assert os.waitpid(pid, 0)[1] == 0
+assert calls == ["load", "raises", "older", "raises", "load", "older"], calls
+assert not lock.locked()
+"""
+
+
+def test_a_hook_that_a_module_registers_before_a_fork_is_called_before_that_fork() -> None:
+    done = subprocess.run([sys.executable, "-c", REGISTERED_LATE], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    ignored = [line for line in done.stderr.splitlines() if line.startswith("Exception ignored in")]
+    assert len(ignored) == 2 and len({re.sub("0x[0-9a-f]+", "", line) for line in ignored}) == 1

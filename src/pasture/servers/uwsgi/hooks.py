@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
 
+from pasture.serving import fork_hook
+
 _libc = ctypes.CDLL(None)
 
 _Prepare = ctypes.CFUNCTYPE(None)
@@ -74,12 +76,12 @@ def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
     global _calls
     _calls = frozenset(_calls_of(sys._getframe(1)))
 
-    def before() -> None:
-        caller = next(_calls_of(sys._getframe(1)), None)
+    def before(forking: FrameType | None) -> None:
+        caller = next(_calls_of(forking), None)
         if caller is None or caller in _calls:
             call()
 
-    os.register_at_fork(before=before)
+    fork_hook.before_each(before)
 
 
 def at_exit(call: Callable[[int], None]) -> None:
