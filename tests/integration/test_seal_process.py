@@ -342,6 +342,47 @@ def test_many_forks_and_seals_in_a_row_leave_no_trace(run):
     assert found["round"] == 21
 
 
+LEAVES_NOTHING = """
+import gc, os, threading, warnings
+import pasture
+warnings.simplefilter("ignore", DeprecationWarning)  # of forks with threads
+gc.disable()
+ended = []
+
+class Held:
+    def __del__(self):
+        ended.append(os.getpid())
+
+def fork():
+    held = Held()
+    if pid := os.fork():
+        assert os.waitpid(pid, 0)[1] == 0
+
+pasture.seal()
+garbage = [gc.collect()]
+stop = threading.Event()
+thread = threading.Thread(target=stop.wait)
+for with_a_thread in (False, True):
+    if with_a_thread:
+        thread.start()
+    parent = os.getpid()
+    fork()
+    if ended != [os.getpid()]:
+        os._exit(1)  # what the function holds did not end with it
+    if os.getpid() != parent:
+        os._exit(gc.collect())
+    garbage.append(gc.collect())
+    del ended[:]
+stop.set()
+thread.join()
+print(garbage)
+"""
+
+
+def test_neither_a_seal_nor_a_fork_leaves_garbage_or_holds_what_the_forking_function_does(run):
+    assert run(LEAVES_NOTHING) == [0, 0, 0]
+
+
 def test_what_was_written_to_a_file_from_before_the_seal_is_not_lost(run, tmp_path):
     program = f"""
 import os, sys, pasture

@@ -85,7 +85,7 @@ def _neighbours(
     states: int, tasks: Mapping[int, Task], waiting: frozenset[int]
 ) -> tuple[Neighbour, ...]:
     own = threading.get_native_id()
-    frames = sys._current_frames()
+    frames = frames_of_others()
     # Not by `native_id`: before CPython 3.13 a fork leaves it as it was in the parent.
     known = [one for one in threading.enumerate() if one.ident != threading.get_ident()]
     found = [
@@ -100,6 +100,18 @@ def _neighbours(
     rest = set(tasks).difference((own,), (thread.native_id for thread in known))
     foreign = Neighbour(UNKNOWN, bool(tasks) and rest <= waiting)
     return tuple(found + [foreign] * max(states - 1 - len(found), 0))
+
+
+def frames_of_others() -> dict[int, FrameType]:
+    """The innermost frame of each other Python thread, by its id.
+
+    One's own is left out: a frame that one of its own variables holds would keep all its callers,
+    and what they hold, until the next collection.
+    """
+    own = frames_of_others.__code__  # gevent replaces what says which thread this is
+    return {
+        ident: frame for ident, frame in sys._current_frames().items() if frame.f_code is not own
+    }
 
 
 def stack_of(frame: FrameType | None, depth: int = _MAX_DEPTH) -> tuple[str, ...]:

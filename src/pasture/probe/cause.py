@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from pasture.fork_safety.threads import frames_of_others
 from pasture.observing import INSTALLED, is_installed
 from pasture.proc.tasks import read_tasks
 
@@ -107,8 +108,7 @@ def of_thread(ident: int) -> tuple[Place, ...]:
 
 def of_other_threads() -> list[tuple[Place, ...]]:
     """Where each other thread of Python's is now."""
-    own = threading.get_ident()
-    return [of_frame(frame) for ident, frame in sys._current_frames().items() if ident != own]
+    return [of_frame(frame) for frame in frames_of_others().values()]
 
 
 def waits_for_ever(frame: FrameType | None) -> bool:
@@ -117,7 +117,7 @@ def waits_for_ever(frame: FrameType | None) -> bool:
     In the main thread, in a handler of a signal; `frame` is what the signal has interrupted. A
     thread that only the parent has will not come, so nothing here goes on.
     """
-    frames = {**sys._current_frames(), threading.get_ident(): frame}
+    frames = {**frames_of_others(), threading.get_ident(): frame}
     return len(frames) == len(read_tasks()) and all(map(_waits_for_ever, frames.values()))
 
 

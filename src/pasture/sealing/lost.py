@@ -6,11 +6,10 @@ without other threads. Owns the note, in the parent before the fork and in the c
 
 from __future__ import annotations
 
-import sys
 import threading
 from pathlib import Path
 
-from pasture.fork_safety.threads import stack_of
+from pasture.fork_safety.threads import frames_of_others, stack_of
 from pasture.proc.memory_file import Shown
 from pasture.trust.untrusted_text import printable
 
@@ -23,13 +22,11 @@ _noted: list[str] = []
 
 def note() -> None:
     """Note what all other threads do, right before a fork. Takes no lock of `threading`."""
-    own = threading.get_ident()
-    frames = sys._current_frames()
+    frames = frames_of_others()
     names = {ident: thread.name for ident, thread in dict(threading._active).items()}  # type: ignore[attr-defined]
     _noted[:] = (
         "\t".join((names.get(ident, "a thread"), *stack_of(frame, _DEPTH)))
         for ident, frame in frames.items()
-        if ident != own
     )
 
 
