@@ -274,6 +274,9 @@ def finalize_before_modules() -> None:
         NotImplementedError: the collector's fields are not known in this build.
     """
 
+def report_unflushed(stdout: object, error: BaseException, /) -> None:
+    """Report that what `sys.stdout` held was not written, as finalization does."""
+
 def learn_stream_owner(locked: object, /) -> None:
     """Learn where buffered streams keep who holds their lock, from a `BufferedWriter` whose lock
     this thread holds: in the `write` of the stream below."""

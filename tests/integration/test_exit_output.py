@@ -3,6 +3,7 @@
 The oracle is CPython itself: the same program without pasture.
 """
 
+import re
 import subprocess
 import sys
 import time
@@ -231,3 +232,28 @@ print(open("text").read())
 """
     status, output, _ = run(tmp_path / "a", program, sealed=False, in_child=False)
     assert (status, output) == (0, b"of the child\n")
+
+
+UNWRITTEN = {
+    "detached": "sys.stdout.detach()",
+    "raises": """
+class Raising:
+    def flush(self):
+        raise RuntimeError("of a flush")
+sys.stdout = Raising()""",
+    "heard by a hook": """
+sys.stdout.detach()
+sys.unraisablehook = lambda found: os.write(2, repr((found.err_msg, found.exc_value)).encode())""",
+}
+
+
+@pytest.mark.parametrize("case", UNWRITTEN)
+def test_what_stdout_could_not_write_is_reported_as_without_pasture(case, tmp_path):
+    plain, sealed = (
+        run(tmp_path / f"{is_sealed}", UNWRITTEN[case], sealed=is_sealed, in_child=True)
+        for is_sealed in (False, True)
+    )
+    assert plain[0] == 120 and plain[2]
+    where = rb"0x\w+|line \d+"  # the call that seals is a line more
+    assert re.sub(where, b"", sealed[2]) == re.sub(where, b"", plain[2])
+    assert sealed[:2] == plain[:2]

@@ -162,18 +162,43 @@ cpy_arguments(void)
 #endif
 }
 
-/* Frames that run now are no callers of what is run next: it finds itself the outermost. */
+/* Frames that run now are no callers of what is run next: it finds itself the outermost. Returns the
+   innermost of them, for cpy_show_frames(). */
+static inline struct _PyInterpreterFrame *
+cpy_hide_frames(void)
+{
+    PyThreadState *thread = PyThreadState_Get();
+    struct _PyInterpreterFrame **current, *outermost = NULL;
+#if PY_VERSION_HEX >= 0x030D0000
+    current = &thread->current_frame;
+#else
+    current = &thread->cframe->current_frame;
+#endif
+#if PY_VERSION_HEX >= 0x030F0000
+    outermost = thread->base_frame;
+#endif
+    struct _PyInterpreterFrame *hidden = *current;
+    *current = outermost;
+    return hidden;
+}
+
+/* They are callers again. */
+static inline void
+cpy_show_frames(struct _PyInterpreterFrame *hidden)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    PyThreadState_Get()->current_frame = hidden;
+#else
+    PyThreadState_Get()->cframe->current_frame = hidden;
+#endif
+}
+
+/* The same for what runs from here to the end. */
 static inline void
 cpy_become_outermost(void)
 {
     PyThreadState *thread = PyThreadState_Get();
-#if PY_VERSION_HEX >= 0x030F0000
-    thread->current_frame = thread->base_frame;
-#elif PY_VERSION_HEX >= 0x030D0000
-    thread->current_frame = NULL;
-#else
-    thread->cframe->current_frame = NULL;
-#endif
+    (void)cpy_hide_frames();
 #if PY_VERSION_HEX >= 0x030C0000
     thread->py_recursion_remaining = thread->py_recursion_limit;
 #else

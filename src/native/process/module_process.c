@@ -4,6 +4,8 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "../cpython/forks.h"
+#include "../cpython/layout.h"
+#include "../cpython/main.h"
 
 #include "exit.h"
 #include "huge_pages.h"
@@ -105,6 +107,31 @@ static PyObject *
 finalize(PyObject *Py_UNUSED(module), PyObject *op)
 {
     PyObject_CallFinalizer(op);
+    Py_RETURN_NONE;
+}
+
+/* Source: CPython 3.11 to 3.15 Python/pylifecycle.c, flush_std_files. */
+static PyObject *
+report_unflushed(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *stream, *error;
+    if (!PyArg_ParseTuple(args, "OO!:report_unflushed", &stream, PyExc_BaseException, &error)) {
+        return NULL;
+    }
+    /* It would report the calls that lead to here, of which finalization has none. */
+    bool hides = layout_has(LAYOUT_ROOTS);
+    struct _PyInterpreterFrame *hidden = hides ? cpy_hide_frames() : NULL;
+    PyErr_Restore(Py_NewRef(Py_TYPE(error)), Py_NewRef(error), PyException_GetTraceback(error));
+#if PY_VERSION_HEX >= 0x030E0000
+    PyErr_FormatUnraisable("Exception ignored while flushing sys.stdout");
+#elif PY_VERSION_HEX >= 0x030D0000
+    PyErr_FormatUnraisable("Exception ignored on flushing sys.stdout");
+#else
+    PyErr_WriteUnraisable(stream);
+#endif
+    if (hides) {
+        cpy_show_frames(hidden);
+    }
     Py_RETURN_NONE;
 }
 
@@ -255,6 +282,7 @@ PyMethodDef module_process_methods[] = {
     {"before_forks", before_forks, METH_O, NULL},
     {"run_before_fork", run_before_fork, METH_VARARGS, NULL},
     {"finalize", finalize, METH_O, NULL},
+    {"report_unflushed", report_unflushed, METH_VARARGS, NULL},
     {"learn_stream_owner", learn_stream_owner, METH_O, NULL},
     {"stream_lock", stream_lock, METH_O, NULL},
     {"note_frozen_files", note_frozen_files, METH_NOARGS, NULL},

@@ -13,7 +13,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
@@ -258,7 +257,10 @@ def _flush_standard(name: str, wait: open_files.LockWait, *, is_again: bool = Fa
         if isinstance(error, MemoryError) and not is_again:  # there may be some
             return _flush_standard(name, wait, is_again=True)
         if name == "stdout":
-            _report_unwritten(stream, error)
+            own = error.__traceback__
+            native().report_unflushed(
+                stream, error.with_traceback(own.tb_next if own is not None else None)
+            )
         return False
     return True
 
@@ -269,14 +271,6 @@ def _is_closed(stream: object) -> bool:
         return bool(getattr(stream, "closed", False))
     except BaseException:
         return False
-
-
-def _report_unwritten(stream: object, error: BaseException) -> None:
-    try:
-        print(f"Exception ignored in: {stream!r}", file=sys.stderr)
-        traceback.print_exception(error.with_traceback(None), file=sys.stderr)
-    except Exception:
-        pass  # nowhere is left to complain
 
 
 def _name(file: object) -> str:
