@@ -234,7 +234,7 @@ print(open("text").read())
     assert (status, output) == (0, b"of the child\n")
 
 
-UNWRITTEN = {
+NOT_FLUSHED = {
     "detached": "sys.stdout.detach()",
     "raises": """
 class Raising:
@@ -247,10 +247,10 @@ sys.unraisablehook = lambda found: os.write(2, repr((found.err_msg, found.exc_va
 }
 
 
-@pytest.mark.parametrize("case", UNWRITTEN)
+@pytest.mark.parametrize("case", NOT_FLUSHED)
 def test_what_stdout_could_not_write_is_reported_as_without_pasture(case, tmp_path):
     plain, sealed = (
-        run(tmp_path / f"{is_sealed}", UNWRITTEN[case], sealed=is_sealed, in_child=True)
+        run(tmp_path / f"{is_sealed}", NOT_FLUSHED[case], sealed=is_sealed, in_child=True)
         for is_sealed in (False, True)
     )
     assert plain[0] == 120 and plain[2]

@@ -79,6 +79,10 @@ files(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *
 before_forks(PyObject *Py_UNUSED(module), PyObject *known)
 {
+    if (!PyCallable_Check(known)) {
+        PyErr_SetString(PyExc_TypeError, "the function must be callable");
+        return NULL;
+    }
     PyObject *calls = cpy_before_forks(known);
     return PyLong_FromSsize_t(calls != NULL ? PyList_GET_SIZE(calls) : 0);
 }
