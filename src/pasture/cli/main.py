@@ -16,6 +16,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -234,9 +235,10 @@ def _not_taken(error: Exception) -> int:
         return complain(
             PastureError(f"cannot use {error.filename}: {os.strerror(error.errno or 0)}")
         )
-    sink = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(sink, 1)  # else the interpreter tries once more at its end
-    os.close(sink)
+    with suppress(OSError):
+        sink = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(sink, 1)  # else the interpreter tries once more at its end
+        os.close(sink)
     if error.errno == errno.EPIPE:  # as click does at once: the reader has seen enough
         return 1
     what, hint = "write", "make room there, or send the output to another place"

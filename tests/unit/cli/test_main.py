@@ -172,3 +172,26 @@ def test_what_the_system_refuses_a_command_says_in_words(
     monkeypatch.setattr(main.cli, "main", refuse)
     assert main.run([]) in (PastureError.exit_code, UsageError.exit_code)
     assert hint in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "said"),
+    [(errno.ENOSPC, 2, "cannot write: "), (errno.ENOSYS, 1, "function not implemented\nhint: ")],
+)
+def test_a_call_that_fails_is_said_where_no_file_can_be_opened_either(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: int,
+    code: int,
+    said: str,
+) -> None:
+    def fails(**_: object) -> None:
+        monkeypatch.setattr(os, "open", refuses)
+        raise OSError(number, os.strerror(number))
+
+    def refuses(*_: object) -> int:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(main.cli, "main", fails)
+    assert main.run([]) == code
+    assert capsys.readouterr().err.startswith(f"error: {said}")
