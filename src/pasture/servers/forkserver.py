@@ -16,7 +16,7 @@ import sys
 from pasture.fork_safety import generators
 from pasture.serving import fork_hook
 from pasture.serving.profiled import left_to_workers
-from pasture.serving.sealer import Sealer, or_end
+from pasture.serving.sealer import Sealer
 from pasture.serving.settings import settings_or_end
 
 
@@ -44,4 +44,4 @@ if "pasture.servers.observed_forkserver" in sys.modules:
     generators.settle()
     generators.forget()
 
-fork_hook.before_each(lambda _: or_end(sealer.before_fork))
+fork_hook.before_each(lambda _: sealer.before_fork_or_end())

@@ -11,7 +11,7 @@ import os
 from multiprocessing import popen_fork
 from typing import Any
 
-from pasture.serving.sealer import Sealer, or_end
+from pasture.serving.sealer import Sealer
 from pasture.serving.settings import settings_or_end
 
 
@@ -25,7 +25,7 @@ def install() -> None:
         nonlocal owner
         if owner in (0, os.getpid()):
             owner = os.getpid()
-            or_end(sealer.before_fork)
+            sealer.before_fork_or_end()
         launch(popen, process)
 
     popen_fork.Popen._launch = launch_sealed  # type: ignore[attr-defined]

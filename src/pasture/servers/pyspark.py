@@ -25,7 +25,7 @@ from pasture.errors import MissingExtra, PastureError
 from pasture.fork_safety import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.serving import fork_hook, preload
-from pasture.serving.sealer import Sealer, or_end, show_log, without_exit
+from pasture.serving.sealer import Sealer, show_log, without_exit
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -40,7 +40,7 @@ def main() -> None:
             sealer = prepare(sys.argv[1:])
         except PastureError as error:
             sys.exit(complain(error))
-    fork_hook.watch(lambda: or_end(sealer.before_fork))
+    fork_hook.watch(sealer.before_fork_or_end)
     importlib.import_module("pyspark.daemon").manager()
 
 

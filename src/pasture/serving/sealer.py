@@ -13,9 +13,9 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pasture.errors import PastureError, UnsupportedInterpreter
+from pasture.errors import PastureError, UnsupportedInterpreter, refused
 from pasture.fork_safety import caches, generators
 from pasture.interpreter import native
 from pasture.log_lines import WARM_UP_STEP, log
@@ -146,6 +146,21 @@ class Sealer:
                 self._log(logging.INFO, f"{new_objects} new objects since the seal")
                 self._seal(None, strict=False)
         recorder.expect_worker()
+
+    def before_fork_or_end(self, *arguments: Any) -> None:
+        """`before_fork` in a hook that must not raise; ends the process where that is refused.
+
+        Python would only print an exception of a fork hook, and fork nevertheless. So this does
+        where there is no memory to seal, unless the settings are strict.
+        """
+        try:
+            self.before_fork(*arguments)
+        except (PastureError, MemoryError) as error:
+            words = error if isinstance(error, PastureError) else refused(error)
+            code = complain(words) if words is not None else 1
+            if words is error or self._settings.strict:
+                sys.stdout.flush()
+                os._exit(code)
 
     def _observed(self, warm_up: Callable[[], WarmUpReport]) -> Callable[[], WarmUpReport]:
         """A warm-up that leaves workers what each of them makes for itself."""
@@ -289,21 +304,9 @@ def seal_before_forks(
 
     def before_fork() -> None:
         if not yields or _latest is sealer:
-            or_end(sealer.before_fork)
+            sealer.before_fork_or_end()
 
     fork_hook.watch(before_fork, after)
-
-
-def or_end(step: Callable[[], object]) -> None:
-    """Take a step in a hook that must not raise; end the process if the step is refused.
-
-    Python would only print an exception of a fork hook, and fork nevertheless.
-    """
-    try:
-        step()
-    except PastureError as error:
-        sys.stdout.flush()
-        os._exit(complain(error))
 
 
 class _Shown(logging.StreamHandler):  # type: ignore[type-arg]

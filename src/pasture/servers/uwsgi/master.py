@@ -26,7 +26,7 @@ from pasture.servers.engine import Engine
 from pasture.servers.uwsgi import hooks, worker
 from pasture.serving import profiled, restart
 from pasture.serving.restart import LeftOut
-from pasture.serving.sealer import Sealer, or_end, show_log, without_exit
+from pasture.serving.sealer import Sealer, show_log, without_exit
 from pasture.serving.warming import warm_up_as_set
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.protocol import Protocol
@@ -174,7 +174,7 @@ class Uwsgi(Engine):
             self._is_noting = True
             self._note_requests()
         try:
-            or_end(lambda: self._sealer.before_fork(self._warm_up, self._play))
+            self._sealer.before_fork_or_end(self._warm_up, self._play)
         except KeyboardInterrupt:
             # It would be printed and forgotten here. Once it has forked, uWSGI has handlers.
             sys.stdout.flush()
