@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from entries import ENTRIES
-from known import BEFORE_MAIN, UNREAD, is_known
+from known import BEFORE_MAIN, FSTAT, READ, UNREAD, is_known
 from placed import PLACED, Attempts
 
 HERE = Path(__file__).parent
@@ -73,7 +73,6 @@ def rest():
 MADE_LATER = b"one is made in the background"
 
 EMPTY = b"int main(void) { return 0; }"
-FSTAT, READ = 5, 1000
 INTERPRETER = """
 import ctypes, sysconfig
 print(sysconfig.get_path("include"))

@@ -213,19 +213,23 @@ fail(const row *call, struct user_regs_struct *regs)
 }
 
 /* A program may expect its registers back: one that has another argument is stopped at its end, too. */
-static pid_t changed_in;
-static struct user_regs_struct before;
+enum { CHANGED = 1 << 10 };
+static struct changed {
+    pid_t pid;
+    unsigned long long rdi, rdx;
+} changed[CHANGED]; /* by the process's number: in mode 3 many are in a call */
 
 static void
 restore_arguments(pid_t pid)
 {
     struct user_regs_struct regs;
-    if (pid == changed_in && ptrace(PTRACE_GETREGS, pid, NULL, &regs) == 0) {
-        regs.rdi = before.rdi;
-        regs.rdx = before.rdx;
+    struct changed *row = &changed[pid % CHANGED];
+    if (row->pid == pid && ptrace(PTRACE_GETREGS, pid, NULL, &regs) == 0) {
+        regs.rdi = row->rdi;
+        regs.rdx = row->rdx;
         (void)ptrace(PTRACE_SETREGS, pid, NULL, &regs);
     }
-    changed_in = 0;
+    row->pid = 0;
 }
 
 static bool executes(pid_t pid, const char *name);
@@ -286,9 +290,11 @@ at_call(pid_t pid)
             failed_call = call->number ? call->number : 1000; /* read(2) is 0 */
             failed_in = pid;
         }
-        before = regs;
+        struct user_regs_struct before = regs;
         fail(call, &regs);
-        changed_in = regs.rdi != before.rdi || regs.rdx != before.rdx ? pid : 0;
+        if (regs.rdi != before.rdi || regs.rdx != before.rdx) {
+            changed[pid % CHANGED] = (struct changed){pid, before.rdi, before.rdx};
+        }
     }
     (void)ptrace(PTRACE_SETREGS, pid, NULL, &regs);
 }
@@ -433,6 +439,7 @@ main(int argc, char **argv)
         }
         else if (!WIFSTOPPED(status)) {
             place_forget(pid);
+            changed[pid % CHANGED].pid = 0;
             if (pid == program) {
                 program_status = status;
                 until = now() + (getenv("LEFT_S") ? atof(getenv("LEFT_S")) : LEFT_S);
@@ -440,7 +447,7 @@ main(int argc, char **argv)
         }
         else {
             int number = at_stop(pid, status);
-            int go_on = pid == changed_in ? PTRACE_SYSCALL : PTRACE_CONT;
+            int go_on = changed[pid % CHANGED].pid == pid ? PTRACE_SYSCALL : PTRACE_CONT;
             (void)ptrace(number < 0 ? PTRACE_LISTEN : go_on, pid, NULL,
                          (void *)(long)(number < 0 ? 0 : number));
         }

@@ -4,7 +4,7 @@ BEFORE_MAIN = "before main()"
 UNREAD = "as of an empty script"
 NOT_FOUND = ("ModuleNotFoundError: No module named ", "ImportError: cannot import name ")
 WAKEUP = "Exception ignored while trying to write to the signal wakeup fd"
-NEWFSTATAT = 262
+READ, FSTAT, NEWFSTATAT = 1000, 5, 262
 
 KNOWN = {
     BEFORE_MAIN: "the C library's own start",
@@ -16,8 +16,10 @@ KNOWN = {
     "self.tmp = WorkerTmp(cfg)": "gunicorn's parent ends with any error of that but a shortage",
     WAKEUP: "gunicorn's, and CPython's",
     "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
+    "self._path.joinpath(filename).read_text(encoding='utf-8')": "importlib's, of no process",
     **dict.fromkeys(NOT_FOUND, "CPython's import takes a failed stat for no file"),
     "in _fill_cache\nOSError": "CPython's import raises what the listing of a folder has raised",
+    "in get_data\nOSError": "CPython's import raises what the reading of a file has raised",
     "ReInitThreads: ": "3.12 and 3.13 end a child that has no memory for its locks",
     "_PyImport_ReInitLock: ": "the same",
     "Fatal glibc error: ": "the C library's own start",

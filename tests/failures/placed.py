@@ -29,7 +29,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from known import WAKEUP, is_known
+from known import FSTAT, READ, UNREAD, WAKEUP, is_known
 
 from pasture.launch.ports import free_port
 
@@ -222,7 +222,7 @@ class Attempt:
                 wrong = "not at its end in time"
         text = (self.work / "said").read_text(errors="replace")
         line["raised"] = f"status {process.returncode}" if process.returncode else ""
-        found = [wrong] if wrong else [*self._faults(process.returncode, text)]
+        found = [wrong] if wrong else [*self._faults(process.returncode, text, line["failed"])]
         if not found and line.get("left"):
             found = [f"{line['left']} processes are left"]
         if found:  # that of which nothing is known first, and else all by its own words
@@ -293,11 +293,11 @@ class Attempt:
         command = [self.of.python, "-m", "pasture", "image", "show", "--json", "-", image]
         return subprocess.run(command, stdout=subprocess.DEVNULL).returncode == 0
 
-    def _faults(self, status: int, text: str) -> Iterator[str]:
+    def _faults(self, status: int, text: str, failed: int) -> Iterator[str]:
         yield from faults(text, self.program.is_server)
         if status < 0:
             yield f"{signal.Signals(-status).name}\n{text[-3000:]}"
-        if status and (not text or (self.program.is_server and "rror" not in text)):
+        if status and (not text or (self.program.is_server and "error" not in text.lower())):
             yield f"status {status} without a word"
         if not self.program.is_server:
             kept = {"log", "said", "__pycache__", *SOURCES} | {*self.program.made}
@@ -310,7 +310,8 @@ class Attempt:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
                 yield f"{name} is left"
             if not status and not {*self.program.made} <= there:
-                yield f"{self.program.made} is not there"
+                is_unread = self.of.entry == "run" and failed in (FSTAT, READ)
+                yield f"{self.program.made} is not there" + f", {UNREAD}" * is_unread
 
 
 def wait(process: subprocess.Popen[bytes]) -> str:
