@@ -193,6 +193,7 @@ def test_images_lie_in_a_cache_folder_of_the_user_alone(
     [
         (["-Z"], b"an option that the interpreter itself answers"),
         (["-W"], b"an option without its argument"),
+        (["-" + "O" * 300, "-c", "print(__debug__)"], b"too many options"),
         (["--help-xoptions"], b"a long option"),
         ([""], b"a file without a name"),
         (["none.py"], b"the program is no plain file"),
@@ -219,6 +220,17 @@ def test_a_module_has_an_image_by_its_name(automatic: Automatic) -> None:
     assert automatic.wait().name.startswith("other_name-")
     again = started(automatic, "-m", "other_name")
     assert (again.out, b"started from the image" in again.err) == (b"json\n", True)
+
+
+@pytest.mark.once
+def test_options_are_those_of_the_image_and_of_its_name(automatic: Automatic) -> None:
+    words = ("-O", "-Werror", "-c", "import json, sys; print(__debug__, sys.warnoptions)")
+    assert b"one is made in the background" in started(automatic, *words).err
+    image = automatic.wait()
+    again = started(automatic, *words)
+    assert (again.out, b"started from the image" in again.err) == (b"False ['error']\n", True)
+    assert b"one is made in the background" in started(automatic, *words[1:]).err
+    assert automatic.wait() and image.exists()
 
 
 WAITING = """\

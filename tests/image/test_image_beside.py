@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from images import STUB, Ended, Images
+from images import BIN, STUB, Ended, Images
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -69,6 +69,7 @@ OTHERS = {
     "text": ("settings_app", lambda f: written(f / "settings_app.txt")),
     "text in a folder": ("settings_app", lambda f: written(f / "settings_app" / "__init__.txt")),
     "a file without an end": ("settings_app", lambda f: written(f / "settings_app")),
+    "a link to nothing": ("settings_app", lambda f: (f / "settings_app").symlink_to("nothing")),
     "another name": ("settings_app", lambda f: written(f / "settings_application.py")),
     "a beginning": ("settings_app", lambda f: written(f / "settings.py")),
     "built in": ("sys", lambda f: written(f / "sys.py")),
@@ -147,6 +148,26 @@ def test_a_module_beside_modules_of_the_image_is_another_one(own_images: Images)
     assert own_images.run(*words, cwd=own_images.lib) == own_images.python(
         *words, cwd=own_images.lib
     )
+
+
+def test_a_folder_of_the_same_number_in_another_file_system_is_another_one(
+    own_images: Images,
+) -> None:
+    """Both are the first one there."""
+    ours, own = own_images.lib, own_images.folder / "own"
+    own.mkdir()
+    script = f"""
+    mount -t tmpfs none {ours} && mount -t tmpfs none {own} || exit 99
+    echo "MINE = False" > {ours}/settings_app.py; echo "MINE = True" > {own}/settings_app.py
+    {BIN}/python -m pasture image build -o {own_images.image} --preload settings_app >&2 || exit
+    cd {own}
+    for program in python pasture-python
+    do {BIN}/$program -c "import os, settings_app as s; print(s.MINE, os.stat('.').st_ino)"
+    done"""
+    ended = own_images.run("--mount", "sh", "-c", script, program=Path("/usr/bin/unshare"))
+    if b"unshare" in ended.err or ended.status == 99:
+        pytest.skip("needs the right to make namespaces")
+    assert (ended.status, ended.out) == (0, b"True 1\n" * 2), ended.err
 
 
 def test_a_long_program_is_no_archive(projects: Images, tmp_path: Path) -> None:

@@ -371,8 +371,8 @@ def test_a_walk_counts_for_all_variables_but_those_of_shells_and_logins(
     of_a_start = ("SHLVL", "PWD", "_", "SSH_TTY", "INVOCATION_ID", "JPY_PARENT_PID", "PASTURE")
     for name in (*of_a_start, "PASTURE_POLICY", "PASTURE_OF_A_LATER_VERSION"):
         assert images.why("-c", "pass", environ={**same, name: "7"}) == "", name
-    assert images.why("-c", "pass", environ={**same, "OTHER": "7"}).endswith(": OTHER")
-    assert images.why("-c", "pass", environ={**same, "PASTURES": "7"}).endswith(": PASTURES")
+    for name in ("OTHER", "PASTURES", "HOST", "PWDS"):  # two begin as one of these, or one so
+        assert images.why("-c", "pass", environ={**same, name: "7"}).endswith(f": {name}")
 
 
 def test_all_variables_count_where_they_are_read_from_the_kernel(own_images: Images) -> None:

@@ -200,6 +200,38 @@ def test_a_stub_without_an_interpreter_beside_it_says_so(images: Images, tmp_pat
     assert images.run("-c", "pass", program=alone).status == 127
 
 
+def test_an_interpreter_of_the_same_number_in_another_file_system_is_one(
+    images: Images, tmp_path: Path
+) -> None:
+    """Both are the first file there."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir(), there.mkdir()
+    script = f"""
+    mount -t tmpfs none {here} && mount -t tmpfs none {there} || exit 99
+    cp {STUB} {here} && cp /bin/echo {there}/python && ln -s {there}/python {here}
+    [ $(stat -c %i {here}/pasture-python) = $(stat -c %i {there}/python) ] || exit 98
+    PASTURE_IMAGE=0 {here}/pasture-python -c word"""
+    ended = images.run("--mount", "sh", "-c", script, program=Path("/usr/bin/unshare"))
+    if b"unshare" in ended.err or ended.status == 99:
+        pytest.skip("needs the right to make namespaces")
+    assert (ended.status, ended.out) == (0, b"-c word\n"), ended.err
+
+
+def test_a_stub_of_a_long_path_starts_programs_out_of_images(
+    images: Images, tmp_path: Path
+) -> None:
+    """The kernel writes each of these bytes as four: a line that is read in parts."""
+    folder = tmp_path / "/".join(["\n" * 250] * 5)
+    folder.mkdir(parents=True)
+    stub = folder / "pasture-python"
+    stub.write_bytes(STUB.read_bytes())
+    stub.chmod(0o755)
+    given = {"PASTURE_PYTHON": str(BIN / "python"), "PASTURE_IMAGE_VERBOSE": "1"}
+    ended = images.run("-c", "print(1)", program=stub, environ=given)
+    assert (ended.status, ended.out) == (0, b"1\n"), ended.err
+    assert b"started from the image" in ended.err
+
+
 def test_without_proc_the_interpreter_runs(images: Images) -> None:
     script = 'mount -t tmpfs none /proc && exec "$0" -c "print(1)"'
     words = ("--mount", "sh", "-c", script, str(STUB))
@@ -345,6 +377,31 @@ __attribute__((destructor)) static void end(void) {
     for (int i = 0; i < 1000; i++) free(malloc(100000));
 }
 """
+REFUSED = r"""
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+void take(void) {}
+__attribute__((destructor)) static void end(void) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {4, steps};
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    printf("%d ", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program));
+    for (int i = 0; i < 400; i++) free(malloc(100000));
+    printf("%d\n", mprotect(steps, 1, PROT_READ));
+}
+"""
 
 
 def printed_at_the_end(images: Images, source: str) -> bytes:
@@ -362,3 +419,9 @@ def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(own_images: Ima
 
 def test_a_destructor_that_starts_a_thread_may_free_what_it_has_got(own_images: Images) -> None:
     assert printed_at_the_end(own_images, THREAD) == b"1\n0\n"
+
+
+def test_a_destructor_that_may_change_no_memory_any_more_ends_all_the_same(
+    own_images: Images,
+) -> None:
+    assert printed_at_the_end(own_images, REFUSED) == b"1\n0 -1\n"

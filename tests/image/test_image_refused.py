@@ -25,6 +25,7 @@ from pasture_image.start import missed
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
+PATH_MAX = 4096
 BOUNDARY = Path(__file__).parent.parent / "programs" / "behind_boundary.py"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 
@@ -243,13 +244,15 @@ def test_a_new_file_that_would_be_loaded_is_noticed(images: Images, name: str) -
 
 
 def test_a_new_file_that_nothing_would_load_makes_no_difference(images: Images) -> None:
-    names = ("app.log", "site.db", "other.py", "json.txt", "changing.py.swp")
+    names = ("app.log", "site.db", "other.py", "json.txt", "changing.py.swp", "changing/text")
     with put_back(images.lib / "changing.py"):
+        (images.lib / "changing").mkdir()
         for name in names:
             (images.lib / name).write_text("")
         why = images.why()
         for name in names:
             (images.lib / name).unlink()
+        (images.lib / "changing").rmdir()
     assert why == ""
 
 
@@ -311,6 +314,17 @@ def test_under_another_kernel_the_images_vdso_leads_to_the_running_one(
     with_fact(copied, VDSO, lambda rule, value: (rule, value + 1))
     assert images.why() == ""
     assert images.run("-c", CLOCKS) == Ended(0, b"alarm\nTrue\n1\n", b"")
+
+
+def test_an_images_vdso_is_not_used_where_new_memory_can_hold_no_code(
+    images: Images, copied: Path
+) -> None:
+    """As under MemoryDenyWriteExecute= of systemd."""
+    with_fact(copied, VDSO, lambda rule, value: (rule, value + 1))
+    words = [str(BOUNDARY), "no-new-code", str(STUB), "-c", "print(1)"]
+    ended = images.run(*words, program=Path(sys.executable), environ={"PASTURE_IMAGE_VERBOSE": "1"})
+    assert ended.out == b"1\n"
+    assert b"the kernel allows no code in new memory" in ended.err
 
 
 @pytest.mark.parametrize("index", [*range(VDSO), *range(VDSO + 1, 12)])
@@ -512,6 +526,11 @@ def test_the_image_of_a_folder_that_fits_is_used(images: Images, copied: Path) -
     assert "an option: -q" in images.why("-q", "-c", "pass", environ=folder)
     (copied.parent / "older.img").unlink()
     assert "truncated" in images.why(environ=folder)
+    copied.rename(copied.parent / "copy")  # as a path that is cut off would end
+    copied.symlink_to("copy")
+    far = str(copied.parent).ljust(PATH_MAX - len("/copy") - 1, "/")
+    assert "truncated" in images.why(environ={"PASTURE_IMAGE": far[:-4]})
+    assert "the folder has no image" in images.why(environ={"PASTURE_IMAGE": far})
     copied.unlink()
     assert "the folder has no image" in images.why(environ=folder)
     assert {one.why for one in missed.read(copied.parent)} == {

@@ -2,7 +2,8 @@
 
 KIND is `user` (one without privileges; needs root), `namespace` (a mount namespace; root, or a user
 namespace), `no-new-privileges`, `seccomp` (a filter that allows all), `no-memory-map` (a filter
-that refuses PR_SET_MM_MAP), or `capabilities` (one less; needs root).
+that refuses PR_SET_MM_MAP), `no-new-code` (one that refuses to make memory executable), or
+`capabilities` (one less; needs root).
 """
 
 import ctypes
@@ -13,8 +14,9 @@ import sys
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_CAPBSET_DROP = 38, 22, 24
 SECCOMP_MODE_FILTER = 2
-LOAD, IF_EQUAL, RETURN = 0x20, 0x15, 0x06
+LOAD, IF_EQUAL, IF_SET, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW = (RETURN, 0, 0, 0x7FFF0000)
+SYS_MPROTECT, PROT_EXEC = 10, 4
 SYS_PRCTL, PR_SET_MM, PR_SET_MM_MAP = 157, 35, 14
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 OTHER_USER = 65534
@@ -55,6 +57,17 @@ def no_memory_map():
     )
 
 
+def no_new_code():
+    install(
+        (LOAD, 0, 0, 0),
+        (IF_EQUAL, 0, 3, SYS_MPROTECT),
+        (LOAD, 0, 0, 32),  # the third argument
+        (IF_SET, 0, 1, PROT_EXEC),
+        (RETURN, 0, 0, 0x00050001),
+        ALLOW,
+    )
+
+
 def namespace():
     check(LIBC.unshare(CLONE_NEWNS if os.geteuid() == 0 else CLONE_NEWNS | CLONE_NEWUSER))
 
@@ -75,6 +88,7 @@ KINDS = {
     "no-new-privileges": no_new_privileges,
     "seccomp": seccomp,
     "no-memory-map": no_memory_map,
+    "no-new-code": no_new_code,
     "capabilities": capabilities,
 }
 

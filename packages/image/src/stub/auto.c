@@ -259,16 +259,10 @@ make(const char *place, const char *python, const command_line *line, pid_t prog
      int names)
 {
     char pid[24], kind[2] = {line->kind, 0};
-    char *fixed[] = {(char *)python, "-P", "-m", "pasture_image.start.auto",
-                     (char *)place,  pid,  kind, (char *)line->text};
-    size_t count = sizeof fixed / sizeof *fixed;
-    char **argv = calloc(count + line->options + 1, sizeof *argv);
-    if (argv == NULL) {
-        _exit(1);
-    }
+    char *argv[8 + OPTIONS_MAX + 1] = {(char *)python, "-P", "-m", "pasture_image.start.auto",
+                                       (char *)place,  pid,  kind, (char *)line->text};
     snprintf(pid, sizeof pid, "%ld", (long)program);
-    memcpy(argv, fixed, sizeof fixed);
-    memcpy(argv + count, line->option, line->options * sizeof *argv);
+    memcpy(argv + 8, line->option, line->options * sizeof *argv);
     if (leave_caller(locked, names) < 0) {
         _exit(1);
     }

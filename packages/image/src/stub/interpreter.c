@@ -18,17 +18,25 @@
 
 static const char *const names[] = {"python", "python3"};
 
-size_t
-interpreter_own_path(char *path)
+static char own_path[PATH_MAX + 1];
+
+static bool
+find_own_path(void)
 {
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX);
+    ssize_t length = readlink("/proc/self/exe", own_path, PATH_MAX);
     if (length > 0) {
-        path[length] = 0;
-        return (size_t)length;
+        own_path[length] = 0;
+        return true;
     }
     /* Without /proc: as the kernel was given it. */
     const char *given = (const char *)getauxval(AT_EXECFN);
-    return realpath(given, path) != NULL ? strlen(path) : 0;
+    return realpath(given, own_path) != NULL;
+}
+
+const char *
+interpreter_own_path(void)
+{
+    return own_path;
 }
 
 /* A link of that name may lead to this program. */
@@ -46,13 +54,13 @@ interpreter_find(void)
     static char path[PATH_MAX + 16];
     const char *named = getenv("PASTURE_PYTHON");
     struct stat own;
-    if (!interpreter_own_path(path) || stat(path, &own) < 0) {
+    if (!find_own_path() || stat(own_path, &own) < 0) {
         return NULL;
     }
     if (named != NULL && named[0] == '/') {
         return is_another_program(named, &own) ? named : NULL;
     }
-    char *name = strrchr(path, '/') + 1;
+    char *name = strrchr(strcpy(path, own_path), '/') + 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         strcpy(name, names[i]);
         if (is_another_program(path, &own)) {

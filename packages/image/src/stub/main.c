@@ -214,11 +214,7 @@ static const char *
 own_image(void)
 {
     static char path[PATH_MAX + sizeof OWN_IMAGE_END];
-    size_t length = interpreter_own_path(path);
-    if (length == 0) {
-        return NULL;
-    }
-    strcpy(path + length, OWN_IMAGE_END);
+    strcat(strcpy(path, interpreter_own_path()), OWN_IMAGE_END);
     return access(path, F_OK) == 0 ? path : NULL;
 }
 

@@ -27,6 +27,10 @@ static int
 take(int argc, char **argv, int *at, command_line *line, const char **why)
 {
     for (char *letter = argv[*at] + 1; *letter; letter++) {
+        if (line->options + 2 > OPTIONS_MAX) {
+            *why = "too many options";
+            return -1;
+        }
         if (strchr(with_argument, *letter) == NULL) {
             if (strchr(known, *letter) == NULL) {
                 *why = "an option that the interpreter itself answers";
@@ -64,15 +68,6 @@ take(int argc, char **argv, int *at, command_line *line, const char **why)
 int
 options_parse(int argc, char **argv, command_line *line, const char **why)
 {
-    size_t letters = 0;
-    for (int i = 1; i < argc; i++) {
-        letters += strlen(argv[i]);
-    }
-    line->option = calloc(2 * letters + 2, sizeof *line->option);
-    if (line->option == NULL) {
-        *why = "no memory";
-        return -1;
-    }
     int at = 1;
     for (; at < argc && argv[at][0] == '-' && argv[at][1]; at++) {
         if (argv[at][1] == '-') {

@@ -5,8 +5,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+enum { OPTIONS_MAX = 256 };
+
 typedef struct {
-    char **option; /* one or two strings for each: "-O", or "-W" and "error"; ends with NULL */
+    char *option[OPTIONS_MAX + 1]; /* one or two for each: "-O", or "-W" and "error" */
     size_t options;
     unsigned switches; /* bit N for letter N of options_switches, which are no `option` */
     char kind;         /* 'c' a command, 'm' a module, 'f' a file, 's' standard input */

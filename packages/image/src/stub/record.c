@@ -477,18 +477,16 @@ record(int channel, int number)
     if (listener < 0 && attach(recorded) == 0) {
         (void)write(channel, "", 1); /* it goes on */
     }
-    FILE *log = NULL;
-    if (dup2(listener < 0 ? number : listener, 0) < 0 || dup2(number, 1) < 0
-        || (log = fdopen(1, "w")) == NULL) {
+    if (dup2(listener < 0 ? number : listener, 0) < 0 || dup2(number, 1) < 0) {
         give_up("the record");
     }
     close_from(2);
     if (listener < 0) {
-        trace(log);
+        trace(stdout);
         _exit(0);
     }
     (void)signal(SIGCHLD, SIG_IGN);
-    serve(0, log);
+    serve(0, stdout);
     _exit(0);
 }
 

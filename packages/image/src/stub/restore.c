@@ -483,7 +483,7 @@ is_too_large(const manifest *m)
         if (end > counted) { /* parts of a mapping follow it */
             uint64_t bytes = end - (r[i].start > counted ? r[i].start : counted);
             all += bytes;
-            data += (r[i].protection & PROT_WRITE) && !(r[i].flags & MAP_SHARED) ? bytes : 0;
+            data += r[i].protection & PROT_WRITE ? bytes : 0; /* no image has any that is shared */
             counted = end;
         }
     }
@@ -545,11 +545,12 @@ restore(const manifest *m, int image, const restore_request *request)
     if (!is_same_kernel && (m->vdso >= m->kernels || !are_neighbours())) {
         return "this kernel, or the image's, maps something unknown into its processes";
     }
-    int *files = malloc((m->sources + 1) * sizeof *files);
-    if (files == NULL) {
+    size_t bytes = (m->sources + 1) * sizeof(int);
+    int *files = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (files == MAP_FAILED) {
         return "no memory";
     }
-    memset(files, -1, (m->sources + 1) * sizeof *files);
+    memset(files, -1, bytes);
     why = open_files(m);
     if (why == NULL) {
         why = open_sources(m, image, files);
@@ -567,7 +568,7 @@ restore(const manifest *m, int image, const restore_request *request)
         }
     }
     close_sources(m, files);
-    free(files);
+    (void)munmap(files, bytes);
     return why;
 }
 
