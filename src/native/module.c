@@ -59,8 +59,9 @@ private_fields(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 static PyObject *
 shift_field(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    Py_ssize_t row, bytes;
-    if (!PyArg_ParseTuple(args, "nn", &row, &bytes) || layout_shift((size_t)row, bytes) < 0) {
+    Py_ssize_t row, bytes, rows = 1;
+    if (!PyArg_ParseTuple(args, "nn|n", &row, &bytes, &rows)
+        || layout_shift((size_t)row, bytes, (size_t)rows) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;

@@ -91,8 +91,8 @@ def private_fields() -> list[tuple[str, str, str, tuple[str, ...], int]]:
     """The table of private fields: name, how it is found, how it is verified, parts that are left
     out without it, and the offset in bytes that is in use."""
 
-def shift_field(row: int, offset: int, /) -> None:
-    """Check build only: take a field to be this many bytes further on, and verify all again."""
+def shift_field(row: int, offset: int, rows: int = 1, /) -> None:
+    """Check build only: take fields to be this many bytes further on, and verify all again."""
 
 def python_threads() -> int:
     """Number of Python thread states of this interpreter, the caller's included."""

@@ -110,6 +110,29 @@ print(sum(ref() is not None for ref in dead), len(kept))
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
+def test_what_lies_far_from_all_that_is_in_lists_is_sealed_unless_it_holds_what_ends(run_program):
+    out = run_program("""
+import ctypes
+C, PRIVATE, FIXED = ctypes.CDLL(None), 0x22, 0x100000
+C.mmap.restype = ctypes.c_void_p
+class Ends:
+    def __del__(self): os.getpid()
+def far(place, held):
+    one = (held,)
+    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(one))
+    at = C.mmap(ctypes.c_void_p(place), ctypes.c_size_t(4096), 3, PRIVATE | FIXED, -1, 0) + 32
+    ctypes.memmove(at, id(one), tuple.__basicsize__ + 8)
+    other = ctypes.cast(at, ctypes.py_object).value
+    for each in (one, other): ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+    return other
+held = [far(0x200000000000, [[1]]), far(0x280000000000, [[Ends()]])]
+pasture.seal()
+print([_native.is_immortal(one) for one in (*held, held[0][0], held[1][0])], held[0])
+""")
+    assert out == "[True, False, True, False] ([[1]],)\n"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
 def test_a_count_that_has_drifted_is_set_again(run_program, build_extension):
     out = run_program(
         f"""

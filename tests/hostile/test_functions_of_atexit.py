@@ -59,6 +59,41 @@ sys.exit(4)
 """,
     "sealed in a function of atexit": SEALS_AT_EXIT + "sys.exit(4)",
     "sealed in one that the program runs": SEALS_AT_EXIT + "atexit._run_exitfuncs(); sys.exit(4)",
+    "another function in the place of atexit.unregister, which fails": """
+registered = []
+atexit.register = lambda *args: registered.append(args)
+def unregister(*args): raise ValueError
+atexit.unregister = unregister
+seal()
+with open("/dev/stdout", "w") as left: pass
+if fork():
+    sys.exit(7)
+sys.exit(4)
+""",
+    "sealed deep in calls of C": """
+def deep(calls):
+    return [*map(deep, [calls - 1])] if calls else seal()
+deep(200)
+if fork():
+    box.file = open(sys.argv[2], "w")
+    box.file.write("written by the child")
+    sys.exit(7)
+sys.exit(4)
+""",
+    "functions run by hand where no call can be pending any more": """
+import collections, ctypes, functools, operator
+class Ends:
+    def __del__(self): print("ended", flush=True)
+work = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0)
+add = functools.partial(ctypes.pythonapi.Py_AddPendingCall, work, None)
+atexit.register(collections.deque, map(operator.call, [add] * 1000), 0)  # the last but one
+seal()
+ends = Ends()
+atexit._run_exitfuncs()
+box.file = open(sys.argv[2], "w")
+box.file.write("written after that")
+sys.exit(7)
+""",
     "functions run by hand before a child": """
 seal()
 atexit.register(say, "by hand")
@@ -139,18 +174,24 @@ def test_the_program_ends_as_without_a_seal(name, tmp_path):
     assert seen["sealed"] == seen["plain"]
 
 
-def test_where_no_call_can_be_pending_any_more_the_interpreter_finalizes(run_program):
-    out = run_program(
-        """
-import atexit, collections, ctypes, functools, operator
+def test_what_a_signals_handler_raises_where_no_call_can_be_pending_is_reported(tmp_path):
+    source = """
+import collections, ctypes, functools, operator, signal
+def handler(*_): raise KeyError("raised")
+signal.signal(signal.SIGUSR1, handler)
 work = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(lambda _: 0)
 add = functools.partial(ctypes.pythonapi.Py_AddPendingCall, work, None)
-class Ends:
-    def __del__(self): print("ended")
-pasture.seal()
-ends = Ends()
-collections.deque(map(operator.call, [*[add] * 1000, atexit._run_exitfuncs]), maxlen=0)
-print("goes on")
+interrupt = functools.partial(ctypes.PyDLL(None)["raise"], int(signal.SIGUSR1))
+atexit.register(collections.deque, map(operator.call, [*[add] * 1000, interrupt]), 0)
+seal()
+try: atexit._run_exitfuncs()
+except KeyError as error: print(error, file=sys.stderr)  # before 3.13
+sys.exit(7)
 """
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM + source, "sealed"],
+        capture_output=True,
+        text=True,
+        timeout=150,
     )
-    assert out == "goes on\nended\n"
+    assert (done.returncode, "'raised'" in done.stderr) == (7, True), done.stderr

@@ -76,11 +76,11 @@ PLAIN = "import gc; gc.collect()"
 def run_lives(tmp_path: Path, build_extension):
     """Run sources, each in an interpreter of its own, one after the other in one process."""
 
-    def run(*sources: str) -> list[str]:
+    def run(*sources: str, **more: str) -> list[str]:
         library = next(build_extension("initialize_again").iterdir())
         prelude = PRELUDE.format(purelib=sysconfig.get_path("purelib"))
         variables = {**os.environ, "PYTHONFAULTHANDLER": "1", "PYTHONHOME": sys.base_prefix}
-        variables |= {"LD_PRELOAD": str(library), "PYTHONPATH": ""}
+        variables |= {"LD_PRELOAD": str(library), "PYTHONPATH": "", **more}
         between = "import os, sys; sys.stdout.flush(); os.write(1, b'--- \\n')"
         arguments = [f"{prelude}\n{source}\n{between}" for source in sources]
         done = subprocess.run(
@@ -101,6 +101,18 @@ def test_each_interpreter_of_a_process_is_sealed_as_the_first_one(run_lives):
     lives = run_lives(*[LIFE] * LIVES)
     assert lives == [lives[0]] * LIVES
     assert "3 1\n0\n" in lives[0]
+
+
+def test_a_program_that_goes_on_after_py_run_main_has_its_interpreter_finalized(run_lives):
+    first = """
+class Ends:
+    def __del__(self): os.write(1, b"ended\\n")
+sys.ends = Ends()
+pasture.seal()
+if os.fork(): os.wait()
+"""
+    lives = run_lives(first, "print(hasattr(sys, 'ends'))", BY_RUN_MAIN="1")
+    assert lives == ["", "ended\nFalse\n"] * 2  # of the child, and of its parent
 
 
 def test_one_that_is_not_sealed_comes_after_one_that_was_and_before_another(run_lives):

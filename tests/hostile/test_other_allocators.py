@@ -97,6 +97,25 @@ in_child(churn)
     assert out == "tcmalloc True True\nworked\n"
 
 
+def test_where_no_file_can_be_opened_nothing_is_plugged_and_said_so(run_program, preload):
+    out = run_program(
+        COMB
+        + CHURN
+        + """
+import resource
+before = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (0, before[1]))
+try: _native.plug_malloc()
+except NotImplementedError as reason: print(reason)
+resource.setrlimit(resource.RLIMIT_NOFILE, before)
+print(churn())
+""",
+        env=preload("other_malloc"),
+    )
+    said, worked = out.splitlines()
+    assert "it is not known which memory is in use" in said and worked == "worked"
+
+
 @pytest.mark.parametrize("limit_bytes", [0, 20 << 20])
 def test_memory_that_is_refused_ends_the_plugging_and_harms_nothing(
     run_program, preload, limit_bytes

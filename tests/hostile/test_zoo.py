@@ -376,3 +376,22 @@ os._exit(0)  # some of them would not end well without pasture either
     assert outputs.keys() == programs.keys()
     for oddity, out in outputs.items():
         assert out.endswith("True\nend\n") and "False" not in out, (oddity, out)
+
+
+def test_a_buffer_that_no_container_holds_is_given_back(run_program, build_extension):
+    out = run_program(
+        """
+import zoo
+held = [zoo.Viewer(bytearray(10)) for _ in range(3)]
+below = bytearray(10)
+held.append(zoo.Viewer(below))
+pasture.seal()
+def work():
+    held.clear()
+    below.append(1)
+    return len(below)
+in_child(work)
+""",
+        path=[build_extension("zoo")],
+    )
+    assert out == "11\n"

@@ -27,23 +27,24 @@ static const layout_row
 static bool refuted[LAYOUT_MAX_ROWS];
 
 #ifdef PASTURE_CHECK
-static size_t shifted_row = SIZE_MAX;
+static size_t first_shifted, shifted_rows;
 static Py_ssize_t shifted_bytes;
 
 static Py_ssize_t
 shift_of(size_t row)
 {
-    return row == shifted_row ? shifted_bytes : 0;
+    return row - first_shifted < shifted_rows ? shifted_bytes : 0;
 }
 
 int
-layout_shift(size_t row, Py_ssize_t bytes)
+layout_shift(size_t row, Py_ssize_t bytes, size_t rows)
 {
     if (row >= layout_row_count) {
         PyErr_SetString(PyExc_IndexError, "no such field");
         return -1;
     }
-    shifted_row = row;
+    first_shifted = row;
+    shifted_rows = rows;
     shifted_bytes = bytes;
     state = UNKNOWN;
     return 0;

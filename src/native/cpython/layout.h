@@ -53,8 +53,8 @@ PyObject *layout_left_out(void);
 PyObject *layout_describe(void);
 
 #ifdef PASTURE_CHECK
-/* For tests: take a field for `bytes` further on than it is, and forget what was verified. */
-int layout_shift(size_t row, Py_ssize_t bytes);
+/* For tests: take some fields for `bytes` further on than they are, and forget what was verified. */
+int layout_shift(size_t row, Py_ssize_t bytes, size_t rows);
 #endif
 
 #endif /* CPY_UNSUPPORTED */

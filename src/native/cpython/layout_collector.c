@@ -14,7 +14,7 @@
 static PyGC_Head *
 find_young(void)
 {
-    PyObject *newest = PyList_New(0);
+    PyObject *newest = PyCell_New(NULL);
     if (newest == NULL) {
         return NULL;
     }

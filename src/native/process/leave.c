@@ -145,13 +145,17 @@ register_again(void *arg)
     return 0;
 }
 
-/* Functions of atexit are forgotten when all have run. What is pending runs after that. */
-static void
+/* Functions of atexit are forgotten when all have run. What is pending runs after that. Returns 0, or -1
+   with the exception of another pending call. */
+static int
 come_again(PyObject *work)
 {
-    if (Py_AddPendingCall(register_again, Py_NewRef(work)) < 0) {
-        Py_DECREF(work);
+    if (Py_AddPendingCall(register_again, Py_NewRef(work)) == 0) {
+        return 0;
     }
+    int err = Py_MakePendingCalls(); /* there is room again */
+    (void)Py_AddPendingCall(register_again, work);
+    return err;
 }
 
 /* Returns a leave_ending, or -1 with an exception set. */
@@ -238,8 +242,7 @@ leave(PyObject *work, PyObject *Py_UNUSED(none))
 {
     round_search search = search_round();
     if (search.state == BY_HAND) {
-        come_again(work);
-        Py_RETURN_NONE;
+        return come_again(work) < 0 ? NULL : Py_NewRef(Py_None);
     }
     bool can_leave = search.state == FINALIZES && search.ends_process && is_called_by_c()
                      && cpy_is_only_interpreter();
@@ -247,8 +250,8 @@ leave(PyObject *work, PyObject *Py_UNUSED(none))
     if (ending < 0) {
         return NULL;
     }
-    if (ending == LEAVE_AGAIN) { /* not reached: CPython 3.15 */
-        come_again(work);
+    if (ending == LEAVE_AGAIN && come_again(work) < 0) { /* not reached: CPython 3.15 */
+        return NULL;
     }
     if (can_leave && ending >= LEAVE_WRITTEN) {
         return_from_finalizing(&search, ending);
@@ -284,10 +287,8 @@ register_at_bottom(PyObject *atexit, PyObject *function)
     PyObject *registered = PyObject_CallMethod(atexit, "register", "O", function);
     if (registered != NULL && !cpy_atexit_is_last(function)) {
         Py_SETREF(registered, PyObject_CallMethod(atexit, "unregister", "O", function));
-        if (registered != NULL) {
-            PyErr_SetString(PyExc_NotImplementedError, "atexit keeps its functions in another way");
-            Py_CLEAR(registered);
-        }
+        Py_CLEAR(registered); /* or it has failed, which says the same */
+        PyErr_SetString(PyExc_NotImplementedError, "atexit keeps its functions in another way");
     }
     Py_XDECREF(registered);
     return registered == NULL ? -1 : cpy_atexit_last_to_bottom();

@@ -22,6 +22,9 @@ scratch_fail_after(long successes)
 static bool
 is_granted(void)
 {
+    if (scratch_is_refused()) {
+        return false;
+    }
     if (granted > 0) {
         granted--;
         return true;

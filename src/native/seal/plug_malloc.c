@@ -16,7 +16,6 @@
 
 #include <stdlib.h>
 
-enum { PLAIN, RAW };
 static const block_source sources[] = {{malloc, free}, {PyMem_RawMalloc, PyMem_RawFree}};
 
 static const malloc_allocator *const known[] = {&malloc_jemalloc, &malloc_tcmalloc,
@@ -41,18 +40,6 @@ find_known(void)
         }
     }
     return NULL;
-}
-
-static void
-plug_glibc(const glibc_heap *heap, plug_malloc_report *report)
-{
-    report->means = "free chunks of its main heap filled";
-    glibc_fill_heap(heap, &report->counts);
-    if (raw_memory_is_plain() && !glibc_heap_serves(heap, sources[RAW])
-        && plug_resident_holes(&sources[RAW], 1, UNKNOWN_FRESH, &report->counts) == 0) {
-        report->allocator = "glibc, and an unknown allocator inside the interpreter";
-        report->means = "free chunks of the main heap, and free blocks in memory in use, filled";
-    }
 }
 
 static int
@@ -80,8 +67,9 @@ plug_malloc_holes(plug_malloc_report *report)
     glibc_heap heap;
     *report = (plug_malloc_report){.allocator = "glibc"};
     glibc_give_back();
-    if (glibc_find_heap(&heap) && glibc_heap_serves(&heap, sources[PLAIN])) {
-        plug_glibc(&heap, report);
+    if (glibc_find_heap(&heap) && glibc_heap_serves(&heap, sources[0])) {
+        report->means = "free chunks of its main heap filled";
+        glibc_fill_heap(&heap, &report->counts);
         return 0;
     }
     if (glibc_is_malloc()) {

@@ -1,5 +1,5 @@
 /* A program that embeds the interpreter and initializes it again: each argument is Python source, that is
- * run in an interpreter of its own, one after the other.
+ * run in an interpreter of its own, one after the other; with BY_RUN_MAIN by Py_RunMain().
  *
  * Preloaded into the interpreter's executable, whose main it takes the place of, so that no
  * library with the interpreter is needed.
@@ -9,6 +9,7 @@
 #include <Python.h>
 
 #include <dlfcn.h>
+#include <stdbool.h>
 
 static int
 run_in_new_interpreter(char *program, const char *source)
@@ -19,6 +20,10 @@ run_in_new_interpreter(char *program, const char *source)
     if (!PyStatus_Exception(status)) { /* the first interpreter's would be found again */
         status = PyConfig_SetBytesString(&config, &config.executable, program);
     }
+    const bool by_run_main = getenv("BY_RUN_MAIN") != NULL;
+    if (!PyStatus_Exception(status) && by_run_main) {
+        status = PyConfig_SetBytesString(&config, &config.run_command, source);
+    }
     if (!PyStatus_Exception(status)) {
         status = Py_InitializeFromConfig(&config);
     }
@@ -26,6 +31,9 @@ run_in_new_interpreter(char *program, const char *source)
     if (PyStatus_Exception(status)) {
         fprintf(stderr, "%s: %s\n", status.func, status.err_msg);
         return 1;
+    }
+    if (by_run_main) {
+        return Py_RunMain();
     }
     int failed = PyRun_SimpleString(source) != 0;
     return Py_FinalizeEx() < 0 || failed;
@@ -35,9 +43,10 @@ static int
 run_each(int argc, char **argv, char **Py_UNUSED(environment))
 {
     for (int i = 1; i < argc; i++) {
-        if (run_in_new_interpreter(argv[0], argv[i])) {
+        int status = run_in_new_interpreter(argv[0], argv[i]);
+        if (status) {
             fprintf(stderr, "interpreter %d failed\n", i);
-            return 1;
+            return status;
         }
     }
     return 0;

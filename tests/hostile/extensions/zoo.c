@@ -290,6 +290,37 @@ make_negative(PyTypeObject *type, PyObject *args, PyObject *keywords)
 static PyTypeObject negative_type = {
     COMMON_CONTAINER("Negative"), .tp_traverse = traverse, .tp_itemsize = 8};
 
+/* No container, and in C alone it is known that it holds a buffer. */
+typedef struct {
+    PyObject_HEAD
+    Py_buffer view;
+} viewer;
+
+static PyObject *
+make_viewer(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *below;
+    viewer *self = PyArg_ParseTuple(args, "O", &below) ? (viewer *)type->tp_alloc(type, 0) : NULL;
+    if (self != NULL && PyObject_GetBuffer(below, &self->view, PyBUF_SIMPLE) < 0) {
+        Py_CLEAR(self);
+    }
+    return (PyObject *)self;
+}
+
+static void
+release_viewer(PyObject *self)
+{
+    PyBuffer_Release(&((viewer *)self)->view);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyTypeObject viewer_type = {
+    .ob_base = PyVarObject_HEAD_INIT(NULL, 0).tp_name = "zoo.Viewer",
+    .tp_basicsize = sizeof(viewer),
+    .tp_new = make_viewer,
+    .tp_dealloc = release_viewer,
+};
+
 /* --- Types that are made at run time -------------------------------------------------------- */
 
 static PyType_Slot heap_slots[] = {
@@ -424,7 +455,7 @@ static struct PyModuleDef definition = {
 
 static PyTypeObject *const types[] = {
     &placed_type, &from_malloc_type, &plain_type, &silent_type, &borrower_type, &deaf_type,
-    &no_container_type, &phoenix_type, &no_clear_type, &items_type, &negative_type,
+    &no_container_type, &phoenix_type, &no_clear_type, &items_type, &negative_type, &viewer_type,
 };
 
 PyMODINIT_FUNC
