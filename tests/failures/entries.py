@@ -258,8 +258,8 @@ def hold_from_outside() -> None:
 
 
 def take_huge_pages() -> None:
-    shadow_page.append(bytearray(b"x") * (16 << 20))
-    make_shadow()
+    """Of the process that asks: pages that others have, too, are left."""
+    shadow_page[:] = [bytearray(b"x") * (16 << 20)]
 
 
 shadow_page: list[bytearray] = []
@@ -304,14 +304,51 @@ def items_of_crate(crate: Crate) -> list[object]:
     return [f"of a crate {crate!r}"]
 
 
+class Bin(list[object]):
+    __slots__ = ()
+
+
+def unaligned(one: Bin) -> Bin:
+    """The same, where no allocator of the interpreter's puts it."""
+    api, size = ctypes.pythonapi, type(one).__basicsize__
+    memory = ctypes.create_string_buffer(GC_HEAD + size + 16)
+    at = (ctypes.addressof(memory) + 15 & -16) + 8 + GC_HEAD
+    ctypes.memmove(at, id(one), size)
+    other: Bin = ctypes.cast(at, ctypes.py_object).value
+    for held in (one, other, Bin, memory):
+        api.Py_IncRef(ctypes.py_object(held))
+    api.PyObject_GC_Track(ctypes.py_object(other))
+    return other
+
+
+GC_HEAD = 16
+
+
 def make_bags() -> None:
     make_shadow()
     _native.register_container(Bag, items_of)
     _native.register_container(Crate, items_of_crate)
+    _native.register_container(Bin, list)
     bags.extend(Bag(n) for n in range(1000, 1010))
+    bags.extend(unaligned(Bin([n])) for n in range(2))
+    bags.append(seen_by_looks())
+    bags.append([Large() for _ in range(100)])
+    watchers.extend(weakref.ref(one, print) for one in bags[-1])
 
 
-bags: list[Bag] = []
+bags: list[Any] = []
+watchers: list[Any] = []
+
+
+def seen_by_looks() -> list[Any]:
+    """What holds what ends, in such an order that the first look at all, from the end, finds the
+    lowest one alone, and the next look the one in the middle."""
+    low, middle, high = sorted(([] for _ in range(3)), key=id)
+    high.append(Zone())
+    low.append(high)
+    middle.append(low)
+    inner = untracked((low,))
+    return [low, middle, high, untracked((inner,)), inner]  # it is met from the end
 
 
 class Zone(datetime.tzinfo):
@@ -329,6 +366,12 @@ def monitor() -> None:
     shadow_is_whole()
 
 
+class Large(Zone):
+    """So that its memory is malloc's, far from that of others."""
+
+    __slots__ = tuple(f"slot_{n}" for n in range(100))
+
+
 class Stamp(datetime.datetime):
     __slots__ = ()
 
@@ -339,6 +382,7 @@ def make_owners() -> None:
     for _ in range(20):
         chain = Node([chain])
     chain.value = Zone()
+    watchers.append(weakref.ref(chain.value, print))
     kinds = (Stamp, datetime.datetime)
     zones = [kind(2000, 1, n, tzinfo=zone) for n in range(1, 20) for kind in kinds]
     _native.register_owner(Stamp, zones[0], zone)
@@ -346,6 +390,11 @@ def make_owners() -> None:
 
 
 owners: list[Any] = []
+
+
+def untracked(one: tuple[object, ...]) -> tuple[object, ...]:
+    ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(one))
+    return one
 
 
 def make_all() -> None:
@@ -363,6 +412,11 @@ def seal_again() -> None:
     make_owners()
 
 
+def seal_steps() -> None:
+    gc.freeze()
+    _native.immortalize()
+
+
 def finalizes() -> None:
     """As where a program's last work fails: the interpreter finalizes, and what was sealed ends."""
     sys.modules["__main__"].ends = End()  # type: ignore[attr-defined]
@@ -370,9 +424,24 @@ def finalizes() -> None:
     sys.exit(42)
 
 
+def finalizes_again() -> None:
+    """A finalizer that the last collection runs takes out what pasture has put into the modules."""
+    takes = Takes()
+    takes.self = takes
+    del takes
+    finalizes()
+
+
 class End(Node):
     def __del__(self) -> None:
         assert self.self is self
+
+
+class Takes:
+    self: Takes
+
+    def __del__(self) -> None:
+        sys.modules.pop("pasture.end", None)
 
 
 def runs_main(words: list[str], command: str | None, module: str | None, file: str | None) -> None:
@@ -412,12 +481,14 @@ def freeze() -> None:
 
 
 def begin_life() -> None:
-    """As where a program has ended the interpreter and initialized it again."""
+    """As where a program has ended the interpreter and initialized it again: its dictionary is
+    made for the first caller that asks for it."""
     of = ctypes.pythonapi.PyInterpreterState_GetDict
     of.restype, of.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
     ctypes.pythonapi.PyInterpreterState_Get.restype = ctypes.c_void_p
-    borrowed = ctypes.c_void_p(of(ctypes.pythonapi.PyInterpreterState_Get()))
-    ctypes.cast(borrowed, ctypes.py_object).value.pop("pasture._native", None)
+    interpreter = ctypes.pythonapi.PyInterpreterState_Get()
+    words = (ctypes.c_void_p * (1 << 12)).from_address(interpreter)
+    words[[*words].index(of(interpreter))] = None
 
 
 def arm_exit() -> None:
@@ -510,6 +581,9 @@ ENTRIES: dict[str, Entry] = {
     "immortalize_owners": immortalize(make_all),
     "immortalize_again": immortalize(seal_again),
     "immortalize_monitored": immortalize(monitor),
+    "unfreeze_mortal": Entry(
+        _native.unfreeze_mortal, make_shadow, seal_steps, can_repeat=False, ends_whole=False
+    ),
     "gather_code": native("gather_code", can_repeat=False),
     "plug_malloc": native("plug_malloc", can_repeat=False),
     "plug_pymalloc": native("plug_pymalloc", can_repeat=False, kinds=("malloc", "calls")),
@@ -527,7 +601,9 @@ ENTRIES: dict[str, Entry] = {
     "instances": native("instances", (Node, dict)),
     "trim": native("trim"),
     "collapse": native("collapse", 2 << 20, 1, 10**9),
-    "collapse_found": Entry(lambda: _native.collapse(2 << 20, 1, 10**9), take_huge_pages),
+    "collapse_found": Entry(
+        lambda: _native.collapse(2 << 20, 1, 10**9), make_shadow, again=take_huge_pages
+    ),
     "adapt_thresholds": native("adapt_thresholds", changes_state=True),
     "files": Entry(_native.files, sealed_with_a_file),
     "note_frozen_files": Entry(_native.note_frozen_files, sealed_with_a_file),
@@ -546,6 +622,7 @@ ENTRIES: dict[str, Entry] = {
     "sealed_child": ends_of_a_child(sealed),
     "pasture.collect": Entry(pasture.collect, make_shadow, again=garbage),
     "finalized_child": ends_of_a_child(sealed, finalizes),
+    "finalized_again": ends_of_a_child(sealed, finalizes_again),
     # Py_RunMain of CPython says nothing where it cannot copy the command.
     "main_of_a_child": ends_of_a_child(make_shadow, runs_command, silent=(1,)),
     "module_of_a_child": ends_of_a_child(write_program, runs_module, silent=(1,)),

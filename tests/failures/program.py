@@ -37,7 +37,7 @@ LAST = 10
 CRASHES = 20
 """After so many, one after the other, no more are looked for."""
 FREE_LISTS = 100
-"""So many lists and dictionaries the interpreter keeps at most, and gives without a request."""
+"""So many lists, dictionaries and methods the interpreter keeps, and gives without a request."""
 HELD = ("blocks of the interpreter", "open files", "mappings")
 
 
@@ -51,7 +51,7 @@ def arm(kind: str, mode: int, n: int) -> None:
 def attempt(entry: Entry, kind: str, mode: int, n: int) -> tuple[int, BaseException | None]:
     """What failed, by its number, and what the entry point raised."""
     raised = None
-    none_free = [([], {}) for _ in range(FREE_LISTS)]
+    none_free = [([], {}, [].append) for _ in range(FREE_LISTS)]
     arm(kind, mode, n)
     try:
         entry.run()

@@ -3,9 +3,10 @@
     make coverage                        # 3.14 and 3.12; goes on where it stopped
     make coverage ARGS="--open leave.c"  # what is not reached in a file, from what was counted
 
-A piece is a test file; build/coverage has which are done, and one that changes runs again. So do
-all where a change of the C changes the branches of a function, by clang's hash of them: what was
-counted stays for all other functions. Without build/coverage all begins from zero.
+A piece is a test file, or an entry point of the failures; build/coverage has which are done, and
+one that changes runs again. So do all where a change of the C changes the branches of a function,
+by clang's hash of them: what was counted stays for all other functions. Without build/coverage all
+begins from zero. `--only` runs the pieces alone that have one of some texts in their names.
 
 Built by clang, with counters that all processes map, so no end of one loses them: counters.c. A
 branch is a condition and one of its two outcomes. It counts as reached where it was on any of the
@@ -19,6 +20,7 @@ all of a file that is not reached, at its end:
 from __future__ import annotations
 
 import argparse
+import ast
 import hashlib
 import json
 import os
@@ -62,12 +64,14 @@ LINKED = ("counters.c", "counters.ld")
 TESTS, FAILURES = "tests", "failures"
 """What counts, each with counters of its own."""
 FAILED = {
-    "failing.c": ("--kind", "places", "--once", "--jobs", "2"),
-    "calls.c": ("--kind", "calls", "--once", "--minutes", "0.7", "--jobs", "2"),
-    "entries.py": ("--mode", "0", "--once", "--minutes", "0.2", "--jobs", "2"),
+    "failing.c": ("--kind", "places", "--once"),
+    "calls.c": ("--kind", "calls", "--once", "--minutes", "1.5"),
+    "entries.py": ("--kind", "memory", "--mode", "0", "--once", "--minutes", "0.2"),
 }
-"""Pieces of the failures, each by a file of theirs: those of the extension by place, to their end;
-and others, which go on where they stopped."""
+"""Pieces of the failures by a file of theirs, one for each entry point: those of the extension by
+place, to their end, and others, for some minutes a mode."""
+STARTED = {"__main__.py": "STARTS", "placed.py": "PLACED"}
+"""Dictionaries of entry points of which calls fail alone."""
 AT_ONCE = 2
 PIECE_LIMIT_S = 1800
 Position = tuple[int, int, int, int]
@@ -263,10 +267,11 @@ class Build:
         if self.has_reader:
             reader = f"MANIFEST_READER={self.folder / 'reader'}"
             found[f"{CHANNELS}/__main__.py"] = ["env", reader, self.python, CHANNELS, *MUTATED]
-        if self.is_check:
-            for name, words in FAILED.items():
-                counts = f"COVERAGE_OF={FAILURES}"
-                found[f"{ENTRIES}/{name}"] = ["env", counts, self.python, ENTRIES, *words]
+        for name, words in FAILED.items() if self.is_check else ():
+            for entry in entries(name == "calls.c"):
+                piece = f"{name}-{entry}"  # with a folder of its own, as workers of the tests have
+                env = ["env", f"COVERAGE_OF={FAILURES}", f"PYTEST_XDIST_WORKER={piece}"]
+                found[f"{ENTRIES}/{name} {entry}"] = [*env, self.python, ENTRIES, entry, *words]
         return found
 
     def already(self) -> dict[str, str]:
@@ -281,15 +286,16 @@ class Build:
         )
 
     def digest_of_piece(self, name: str) -> str:
-        return f"{digest_of(name)} {self.functions.read_text()}"
+        return f"{digest_of(name.split()[0])} {self.functions.read_text()}"
 
-    def run(self) -> None:
+    def run(self, only: list[str]) -> None:
         """None has to pass here: `make test` sees to that. New ones run first."""
         self.keep()
         self.make()
         done, pieces = self.already(), self.pieces()
         left = [name for name in pieces if done.get(name) != self.digest_of_piece(name)]
-        left.sort(key=lambda name: done.get(name, "").startswith(digest_of(name)))
+        left = [name for name in left if not only or any(text in name for text in only)]
+        left.sort(key=lambda name: done.get(name, "").startswith(digest_of(name.split()[0])))
 
         def piece(name: str) -> tuple[str, str]:
             digest = self.digest_of_piece(name)  # a change while it runs runs again
@@ -315,6 +321,22 @@ class Build:
 def builds() -> list[Build]:
     names = sorted(path.parent.name for path in BUILD.glob("*/digest"))
     return [Build(name.removesuffix("-check"), name.endswith("-check")) for name in names]
+
+
+def keys(path: str, name: str) -> Iterator[str]:
+    """Of a dictionary that a module of the failures writes out."""
+    for node in ast.parse((REPOSITORY / ENTRIES / path).read_text()).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
+            target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+            if ast.unparse(target) == name:
+                yield from (ast.literal_eval(key) for key in node.value.keys if key is not None)
+
+
+def entries(with_started: bool) -> Iterator[str]:
+    """Entry points of the failures."""
+    yield from keys("entries.py", "ENTRIES")
+    for path, name in STARTED.items() if with_started else ():
+        yield from keys(path, name)
 
 
 def digest_of(path: str) -> str:
@@ -549,10 +571,11 @@ def main() -> int:
         "minors", nargs="*", metavar="3.X", help="interpreters; none: write the page"
     )
     parser.add_argument("--open", nargs="*", metavar="FILE", help="show what is not reached")
+    parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="run such pieces")
     asked = parser.parse_args()
     for minor in asked.minors if asked.open is None else ():
         for is_check in (True, False):
-            Build(minor, is_check).run()
+            Build(minor, is_check).run(asked.only)
     if not asked.minors or asked.open is not None:
         for each in builds():
             each.keep()
