@@ -103,6 +103,7 @@ def test_each_interpreter_of_a_process_is_sealed_as_the_first_one(run_lives):
     assert "3 1\n0\n" in lives[0]
 
 
+@pytest.mark.skipif(not HAS_IMMORTALITY, reason="nothing that is sealed is finalized otherwise")
 def test_a_program_that_goes_on_after_py_run_main_has_its_interpreter_finalized(run_lives):
     first = """
 class Ends:
