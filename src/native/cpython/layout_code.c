@@ -117,12 +117,15 @@ layout_monitoring(const layout_samples *samples, size_t at)
 #endif
 }
 
-/* Whether the instruction with the number `at` is RESUME, and there is one before if
-   `is_later`. */
+/* Whether the field at `at`, which lies before the instructions, has the number of a RESUME, and there
+   is one before that if `is_later`. */
 static int
 leads_to_resume(PyCodeObject *code, size_t at, bool is_later)
 {
     int first;
+    if (at >= (size_t)PyCode_Type.tp_basicsize) {
+        return 0;
+    }
     memcpy(&first, (char *)code + at, sizeof first);
     PyObject *bytes = PyCode_GetCode(code);
     if (bytes == NULL) {

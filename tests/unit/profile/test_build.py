@@ -212,11 +212,11 @@ def test_a_cache_that_each_worker_would_fill_otherwise_stays_empty(
     caches = sys.modules["learned_caches"]
     with generators.observed():
         found = built("cache", *(f"learned_caches:{name}" for name in ("name", "drawn", "key")))
-    assert {one.partition(":")[2]: outcome.problem for one, outcome in found.items()} == {
-        "name": "it holds the id of a process: each worker makes it for itself",
-        "drawn": "it holds a random number: each worker makes it for itself",
-        "key": "it holds a random number: each worker makes it for itself",
-    }
+    problems = {one.partition(":")[2]: str(outcome.problem) for one, outcome in found.items()}
+    itself = ": each worker makes it for itself"
+    assert problems["name"] == f"it holds the id of a process{itself}"
+    assert problems["drawn"] == f"it holds a random number{itself}"
+    assert problems["key"].endswith(itself)  # of its digits some may be a small id by chance
     assert not any(getattr(caches, name).cache_info().currsize for name in ("name", "drawn", "key"))
 
 
