@@ -81,7 +81,7 @@ def differences(
 
 
 def is_written_once(first: str, third: str) -> bool:
-    """Whether lines of a text, or words of its only line, are left out that it has several times."""
+    """Whether lines of a text, or words of its only one, are left out that it has several times."""
     parts = str.split if "\n" not in first else str.splitlines
     many, once = Counter(parts(first)), Counter(parts(third))
     return once <= many and once.keys() == many.keys()
