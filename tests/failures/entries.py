@@ -574,6 +574,11 @@ def add_and_drop_hooks() -> None:
             _native.drop_audit_hook(hook)
 
 
+def register_hooks() -> None:
+    for _ in range(2):
+        os.register_at_fork(before=nothing)
+
+
 ENTRIES: dict[str, Entry] = {
     "type_has_end": native("type_has_end", Node),
     "immortalize": native("immortalize", can_repeat=False, ends_whole=False),
@@ -638,6 +643,8 @@ ENTRIES: dict[str, Entry] = {
     "audit_hooks": Entry(add_and_drop_hooks, add_others),
     "arm_exit": native("arm_exit", lambda can_leave: (0, 0.0)),
     "run_by_hand": Entry(run_by_hand, arm_exit),
+    "run_before_fork": Entry(lambda: _native.run_before_fork(nothing, 1), register_hooks),
+    "report_unflushed": native("report_unflushed", None, OSError("full")),
     "finalize_before_modules": native("finalize_before_modules"),
     "learn_stream_owner": Entry(lambda: _native.learn_stream_owner(sys.stdout.buffer)),
     "choose_code": Entry(lambda: _native.choose_code(_native.code_that_ran())),

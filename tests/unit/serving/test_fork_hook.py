@@ -8,6 +8,7 @@ from types import FrameType, ModuleType, SimpleNamespace
 
 import pytest
 
+from pasture.interpreter import native
 from pasture.serving.fork_hook import is_there, leads_elsewhere
 
 
@@ -116,6 +117,20 @@ for _ in range(2):
 assert calls == ["load", "raises", "older", "raises", "load", "older"], calls
 assert not lock.locked()
 """
+
+
+def test_hooks_are_found_by_one_of_them_alone() -> None:
+    def unknown() -> None:
+        raise AssertionError
+
+    assert native().before_forks(unknown) == 0
+    assert native().run_before_fork(unknown, 1) is None
+    done = subprocess.run(
+        [sys.executable, "-c", "from pasture import _native; print(_native.before_forks(print))"],
+        capture_output=True,
+        text=True,
+    )  # where nothing has registered one
+    assert done.stdout == "0\n", done.stderr
 
 
 def test_a_hook_that_a_module_registers_before_a_fork_is_called_before_that_fork() -> None:
