@@ -55,7 +55,9 @@ def test_a_forked_process_sees_and_ends_as_a_spawned_one():
     same(plain, forked, "number", "statuses", "pool", "executor", "manager", "filled")
     # Workers of a pool may be killed before, and one more of them gives others the next number.
     names = [[row["end"] for row in rows(done, "end")] for done in (plain, forked)]
-    ends = [Counter(re.sub(r"-\d+", "", one) for one in each if "Pool" not in one) for each in names]
+    ends = [
+        Counter(re.sub(r"-\d+", "", one) for one in each if "Pool" not in one) for each in names
+    ]
     assert ends[0] == ends[1] and len(ends[0]) > 3, ends
     assert plain.stderr == "".join(forked.stderr.splitlines(keepends=True)[1:])
     assert forked.stderr.count(SEALED) == 1 and SPAWNED not in forked.stderr
