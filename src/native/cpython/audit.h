@@ -5,31 +5,13 @@
 #ifndef PASTURE_CPYTHON_AUDIT_H
 #define PASTURE_CPYTHON_AUDIT_H
 
-#include "pycore.h"
+#include "hooks.h"
 
-#include "internal/pycore_interp.h"
-
-#include "readable.h"
-
-/* The list of hooks, or NULL. Its place may differ from what the headers say. */
+/* The list of hooks, or NULL. */
 static inline PyObject *
 cpy_audit_hooks(void)
 {
-    PyObject *hooks = PyInterpreterState_Get()->audit_hooks;
-    bool is_list = readable(hooks, sizeof(PyListObject)) && PyList_CheckExact(hooks);
-    return is_list ? hooks : NULL;
-}
-
-/* The index of a hook in the list; -1 if it is not there. */
-static inline Py_ssize_t
-cpy_find_audit_hook(PyObject *hook)
-{
-    PyObject *hooks = cpy_audit_hooks();
-    Py_ssize_t at = hooks != NULL ? PyList_GET_SIZE(hooks) - 1 : -1;
-    while (at >= 0 && PyList_GET_ITEM(hooks, at) != hook) {
-        at--;
-    }
-    return at;
+    return cpy_hooks(PyInterpreterState_Get()->audit_hooks);
 }
 
 /* Add a hook. 1 if it is in the list of hooks now, and can be taken back. 0 if it is not: another
@@ -46,7 +28,7 @@ cpy_add_audit_hook(PyObject *hook)
         return -1;
     }
     Py_DECREF(added);
-    return cpy_find_audit_hook(hook) >= 0;
+    return cpy_find_hook(cpy_audit_hooks(), hook) >= 0;
 }
 
 /* Afterwards the interpreter has the other hooks alone, if any. Only after a call of the above that
@@ -54,11 +36,11 @@ cpy_add_audit_hook(PyObject *hook)
 static inline int
 cpy_drop_audit_hook(PyObject *hook)
 {
-    Py_ssize_t at = cpy_find_audit_hook(hook);
+    PyObject *hooks = cpy_audit_hooks();
+    Py_ssize_t at = cpy_find_hook(hooks, hook);
     if (at < 0) {
         return 0;
     }
-    PyObject *hooks = cpy_audit_hooks();
     if (PyList_SetSlice(hooks, at, at + 1, NULL) < 0) {
         return -1;
     }

@@ -5,26 +5,15 @@
 #ifndef PASTURE_CPYTHON_FORKS_H
 #define PASTURE_CPYTHON_FORKS_H
 
-#include "pycore.h"
-
-#include "internal/pycore_interp.h"
-
-#include "readable.h"
+#include "hooks.h"
 
 /* All of them, if one of them is `known`; else NULL: their place may differ from what the headers
    say. */
 static inline PyObject *
 cpy_before_forks(PyObject *known)
 {
-    PyObject *calls = PyInterpreterState_Get()->before_forkers;
-    if (!readable(calls, sizeof(PyListObject)) || !PyList_CheckExact(calls)) {
-        return NULL;
-    }
-    Py_ssize_t at = PyList_GET_SIZE(calls) - 1;
-    while (at >= 0 && PyList_GET_ITEM(calls, at) != known) {
-        at--;
-    }
-    return at >= 0 ? calls : NULL;
+    PyObject *calls = cpy_hooks(PyInterpreterState_Get()->before_forkers);
+    return cpy_find_hook(calls, known) >= 0 ? calls : NULL;
 }
 
 /* Call these, the last one first, as a fork does. */

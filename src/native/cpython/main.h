@@ -13,6 +13,8 @@
 #include "internal/pycore_pystate.h"    /* _PyInterpreterState_SetNotRunningMain */
 #include "internal/pycore_runtime.h"    /* _PyRuntime */
 
+#include "roots.h"
+
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,17 +170,12 @@ static inline struct _PyInterpreterFrame *
 cpy_hide_frames(void)
 {
     PyThreadState *thread = PyThreadState_Get();
-    struct _PyInterpreterFrame **current, *outermost = NULL;
-#if PY_VERSION_HEX >= 0x030D0000
-    current = &thread->current_frame;
-#else
-    current = &thread->cframe->current_frame;
-#endif
+    struct _PyInterpreterFrame *hidden = cpy_current_frame(thread);
 #if PY_VERSION_HEX >= 0x030F0000
-    outermost = thread->base_frame;
+    *cpy_frame_place(thread) = thread->base_frame;
+#else
+    *cpy_frame_place(thread) = NULL;
 #endif
-    struct _PyInterpreterFrame *hidden = *current;
-    *current = outermost;
     return hidden;
 }
 
@@ -186,11 +183,7 @@ cpy_hide_frames(void)
 static inline void
 cpy_show_frames(struct _PyInterpreterFrame *hidden)
 {
-#if PY_VERSION_HEX >= 0x030D0000
-    PyThreadState_Get()->current_frame = hidden;
-#else
-    PyThreadState_Get()->cframe->current_frame = hidden;
-#endif
+    *cpy_frame_place(PyThreadState_Get()) = hidden;
 }
 
 /* The same for what runs from here to the end. */

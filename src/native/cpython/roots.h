@@ -59,14 +59,21 @@ cpy_frame_visit(struct _PyInterpreterFrame *frame, visitproc visit, void *arg)
 #undef CPY_REFERENT
 }
 
+/* Where a thread has the frame that it runs. */
+static inline struct _PyInterpreterFrame **
+cpy_frame_place(PyThreadState *thread)
+{
+#if PY_VERSION_HEX >= 0x030D0000
+    return &thread->current_frame;
+#else
+    return &thread->cframe->current_frame;
+#endif
+}
+
 static inline struct _PyInterpreterFrame *
 cpy_current_frame(PyThreadState *thread)
 {
-#if PY_VERSION_HEX >= 0x030D0000
-    return thread->current_frame;
-#else
-    return thread->cframe->current_frame;
-#endif
+    return *cpy_frame_place(thread);
 }
 
 static inline void
