@@ -23,7 +23,7 @@ cpy_run_before_fork(PyObject *calls)
     for (Py_ssize_t i = PyList_GET_SIZE(calls) - 1; i >= 0; i--) {
         PyObject *call = PyList_GET_ITEM(calls, i), *result = PyObject_CallNoArgs(call);
         if (result == NULL) {
-#if PY_VERSION_HEX >= 0x030D0000
+#if PY_VERSION_HEX >= 0x030E0000
             PyErr_FormatUnraisable("Exception ignored in atfork callback %R", call);
 #else
             PyErr_WriteUnraisable(call);

@@ -133,6 +133,7 @@ def test_hooks_are_found_by_one_of_them_alone() -> None:
     assert done.stdout == "0\n", done.stderr
 
 
+@pytest.mark.interpreter
 def test_a_hook_that_a_module_registers_before_a_fork_is_called_before_that_fork() -> None:
     done = subprocess.run([sys.executable, "-c", REGISTERED_LATE], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
