@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.integration
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 STDOUT_LOST = 120
+SIZES = Path(__file__).parents[1] / "unit" / "sizes.toml"
 
 
 @pytest.mark.interpreter
@@ -131,6 +133,16 @@ def test_nothing_lies_in_an_image_but_what_is_meant_to(own_images: Images) -> No
     ended = own_images.run("-c", source)
     found = {name.split(".")[1] for name in ended.out.decode().split()}
     assert (own_images.why("-c", source), found) == ("", {"inside"})
+
+
+@pytest.mark.once
+def test_a_program_carries_no_more_of_pasture_than_its_row(own_images: Images) -> None:
+    own_images.built("--preload", "json")
+    source = (
+        "import sys; print(sum(n.partition('.')[0].startswith('pasture') for n in sys.modules))"
+    )
+    row = tomllib.loads(SIZES.read_text())["counts"]["modules_in_an_image"]
+    assert row * 0.98 <= int(own_images.run("-c", source).out) <= row
 
 
 DRAWN = (
