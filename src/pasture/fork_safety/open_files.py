@@ -57,3 +57,38 @@ def peer(number: int) -> str:
     if isinstance(address, tuple):
         return f"{address[0]}:{address[1]}"
     return address if isinstance(address, str) else os.fsdecode(address)
+
+
+def listening_at(number: int) -> str:
+    """The address that a socket is bound to and waits at, as a server's; "" for any other."""
+    import _socket
+
+    copy = os.dup(number)
+    limit_s = _socket.getdefaulttimeout()
+    _socket.setdefaulttimeout(None)  # else the flags of the file, which all share, would change
+    try:
+        found = _socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        return ""
+    finally:
+        _socket.setdefaulttimeout(limit_s)
+    try:
+        if found.type & 0xF != _socket.SOCK_STREAM or _is_connected(found):
+            return ""
+        address: Any = found.getsockname()
+    except OSError:
+        return ""
+    finally:
+        found.close()
+    if isinstance(address, tuple):
+        return f"{address[0]}:{address[1]}" if address[1] else ""
+    return os.fsdecode(address).replace("\0", "@")
+
+
+def _is_connected(found: Any) -> bool:
+    try:
+        found.getpeername()
+    except OSError:
+        return False
+    return True

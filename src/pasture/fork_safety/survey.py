@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from pasture.fork_safety import fork_aware, kept, native_threads
+from pasture.fork_safety import comeback, fork_aware, kept, native_threads
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.library import Library, Named
 from pasture.fork_safety.open_files import name_of, open_files, peer
@@ -29,7 +29,7 @@ _JOURNAL = "/run/systemd/"
 
 _NEVER_GARBAGE = (Reason.THREAD, Reason.NATIVE_THREAD, Reason.GEVENT_HUB)
 
-START_EACH = "start it in each worker"
+START_EACH = "start it in each worker, in post_fork or the start of the lifespan"
 CLOSE_OR_OPEN = "close it in a function under @pasture.before_fork, or open it in each worker"
 """Hints for what is of no known library."""
 
@@ -69,9 +69,9 @@ def _threads() -> Iterator[Hazard]:
     """One hazard per library with threads, one for all threads of unknown origin."""
     own = threading.current_thread()
     found: dict[tuple[str, str], list[str]] = {}
-    for thread in threading.enumerate():
-        if thread is not own and not _is_restarted(thread):
-            found.setdefault(_whose(thread), []).append(thread.name)
+    others = [one for one in threading.enumerate() if one is not own and not _is_restarted(one)]
+    for thread in comeback.without_returning(others):
+        found.setdefault(_whose(thread), []).append(thread.name)
     for (owner, hint), names in found.items():
         named = f"{_named(names)} of {owner}" if owner else _named(names)
         yield Hazard(named, hint, Reason.THREAD, owner)

@@ -75,6 +75,10 @@ def _is_open(file: int) -> bool:
     return True
 
 
+def _ignored_signals() -> frozenset[int]:
+    return frozenset(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
+
+
 def _working_directory() -> str | None:
     try:
         return os.getcwd()  # noqa: PTH109
@@ -91,6 +95,7 @@ first_environ: Mapping[str, str] = dict(os.environ)
 _directory = _working_directory()
 _arguments = [starter(), *sys.orig_argv[1:]]
 _files = _open_files()
+_ignored = _ignored_signals()
 _pid = os.getpid()
 
 
@@ -183,6 +188,10 @@ def _execute(
         _set_inheritable(file, True)
     if directory is not None:
         os.chdir(directory)
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)  # an exec keeps it, and not its handler
+    for number in _ignored_signals() - _ignored:
+        signal.signal(number, signal.SIG_DFL)  # an exec keeps what is ignored
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     os.execve(command[0], command, variables)
 

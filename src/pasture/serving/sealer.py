@@ -218,6 +218,7 @@ class Sealer:
                 stop_agents=self._stop_agents,
                 keep_connections=self._keeps_connections,
                 strict=strict,
+                accept=self._settings.accepted,
                 warm_up=warm_up if self._settings.serves_before_the_fork else None,
             )
         self.report = report

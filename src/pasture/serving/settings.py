@@ -19,8 +19,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pasture.errors import PastureError, UsageError
+from pasture.errors import PastureError, UsageError, guess
 from pasture.interpreter import current
+from pasture.reasons import ACCEPTABLE, Reason
 from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 from pasture.serving.recycle import DEFAULT_JITTER, MemoryLimit, parse_jitter, parse_limit
@@ -104,6 +105,18 @@ def _parse_requests(
         if path is not None:
             found += read_requests(Path(path))
     return found
+
+
+def parse_accepted(text: str) -> frozenset[Reason]:
+    """Kinds of hazards that the user accepts. Raises a UsageError at an unknown word."""
+    words = [word for part in text.split(",") if (word := part.strip())]
+    for word in words:
+        if word not in ACCEPTABLE:
+            raise UsageError(
+                f"{word!r} is not a kind of hazard",
+                hint=f"{guess(word, ACCEPTABLE)}known are {', '.join(ACCEPTABLE)}",
+            )
+    return frozenset().union(*(ACCEPTABLE[word] for word in words))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +227,16 @@ class ServerSettings:
         help="Seal only before the first fork, or again after much more was loaded.  "
         "[default: once for parents that work themselves, as rq's]",
         takes=bool,
+    )
+    accepted: frozenset[Reason] = setting(
+        "PASTURE_ACCEPT",
+        "--accept",
+        metavar="KINDS",
+        help="Seal although the application's import holds such things, which workers then share "
+        f"or lack: {', '.join(ACCEPTABLE)}; commas between several.",
+        default="",
+        parse=parse_accepted,
+        check=parse_accepted,
     )
     strict: bool = setting(
         "PASTURE_STRICT",

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from pasture.errors import PastureError
-from pasture.log_lines import NO_SEAL, PREFIX
+from pasture.log_lines import PLAIN, PREFIX
 from pasture.sealing.policy import find_policy
 from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
@@ -70,8 +70,8 @@ class Gunicorn(Engine):
         # gunicorn has read it before the configuration file could, for an upgrade (USR2).
         app.cfg.env_orig.pop(restart.VARIABLE, None)
         if restart.is_without_pasture():
-            arbiter = _PlainArbiter(app)
-            arbiter.log.error(PREFIX + NO_SEAL, restart.earlier)
+            arbiter = Arbiter(app)
+            arbiter.log.warning(PREFIX + PLAIN, restart.earlier and restart.earlier.why)
             return arbiter
         if self.settings.refork is None:
             return SealingArbiter(app, self.settings)
@@ -79,14 +79,6 @@ class Gunicorn(Engine):
         from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 
         return ReforkingArbiter(app, self.settings)
-
-
-class _PlainArbiter(Arbiter):  # type: ignore[misc]
-    """gunicorn's own, whose workers load the application, whatever `preload_app` says."""
-
-    def setup(self, app: Any) -> None:
-        app.cfg.set("preload_app", False)
-        super().setup(app)
 
 
 engine = Gunicorn.switch_on()

@@ -34,6 +34,7 @@ from pasture.servers.gunicorn.worker_class import protocol_of
 from pasture.serving import profiled, restart
 from pasture.serving.after_response import AfterAnswer
 from pasture.serving.lifespan import SharedLifespan, start_once
+from pasture.serving.moved_import import moved_import
 from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer
 from pasture.serving.settings import ServerSettings
@@ -102,7 +103,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _load_application(self, asked_for: bool) -> None:
         if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
-        application = self.load_as_in_worker()
+        with moved_import(
+            self.settings,
+            self._start_plain,
+            log=self._write_to_log,
+            is_asked_for=asked_for or self._sealer.report is not None,  # at HUP it is there already
+        ):
+            application = self.load_as_in_worker()
         asgi.import_server(self.worker_class)
         if self.settings.lifespan == "once" and self._lifespan is None:
             self._start_once(application)
@@ -238,6 +245,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self.unlink_and_end(complain(error))
+
+    def _start_plain(self, left_out: LeftOut) -> None:
+        """Start gunicorn again in this process, before it has taken its listeners."""
+        if self.cfg.daemon:
+            restart.went_into_background()
+        restart.again(left_out, environ=dict(self.cfg.env_orig))
 
     def _start_again(self, left_out: LeftOut) -> None:
         """Start gunicorn again in this process, with the listeners: no connection is lost.

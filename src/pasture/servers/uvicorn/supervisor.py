@@ -30,9 +30,10 @@ from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, 
 from pasture.serving import profiled, restart
 from pasture.serving.after_response import Watched
 from pasture.serving.lifespan import SharedLifespan, start_once
+from pasture.serving.moved_import import moved_import
 from pasture.serving.preload import importing
 from pasture.serving.restart import LeftOut
-from pasture.serving.sealer import Sealer, without_exit
+from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
@@ -63,8 +64,11 @@ class SealingSupervisor(Multiprocess):
         begin_loading(settings.policy)
         # uvicorn's own handlers of signals come next: those only note that there was one.
         self._lifespan: SharedLifespan | None = None
+        self.config = config
+        moved = moved_import(settings, self._start_again, log=write_to_log)
         with _ended_by_term(), generators.observed():
-            self._application = application = load(config)
+            with moved:
+                self._application = application = load(config)
             if settings.lifespan == "once":
                 seen = as_in_uvicorn(application, config)
                 self._lifespan = start_once(seen, strict=settings.strict)
@@ -173,7 +177,7 @@ def load(config: Config) -> Any:
         if end.code != _LOAD_FAILED:  # the application's own
             raise
         raise AppImportFailed(
-            f"{config.app} cannot be loaded", hint="uvicorn's line above says why"
+            f"{config.app} cannot be loaded", hint="uvicorn's line above says why", is_certain=True
         ) from None
     return config.loaded_app
 
