@@ -19,6 +19,8 @@ class Reason(StrEnum):
     NOT_STARTED = "not-started"
     """The seal as a whole has a reason."""
     POLICY = "policy"
+    PLAIN = "plain"
+    """The application's import holds what a fork breaks: the server starts as without pasture."""
     NO_REQUESTS = "no-requests"
     THREAD_RUNS = "thread-runs"
     COLLECTING = "collecting"

@@ -3,11 +3,11 @@
 Red where pasture loads the application before the fork and serves all the same.
 """
 
-import socket
 import socketserver
 import threading
 
 import pytest
+
 from pasture.launch.ports import free_port
 
 LEADERS = ("flock", "lockf", "exclusive file", "port")

@@ -145,7 +145,7 @@ def hold_loop():
 
 
 def hold_running_loop():
-    """As `aiohttp.ClientSession()` at import: there must be one. That of the server, if it is so."""
+    """As `aiohttp.ClientSession()` at import."""
     loop = asyncio.get_running_loop()
     return lambda: loop is asyncio.get_running_loop()
 

@@ -27,6 +27,7 @@ class Dramatiq(Engine):
     """Its command, by its options."""
 
     name = "dramatiq"
+    moves_import = True
 
     def install(self) -> None:
         theirs = cli.main

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
-from pasture.fork_safety import caches, generators
+from pasture.fork_safety import caches, generators, held
 from pasture.interpreter import native
 from pasture.log_lines import WARM_UP_STEP, log
 from pasture.proc.own_memory import read_own_memory
@@ -41,6 +41,9 @@ WORTH_A_ROUND_OBJECTS = 20_000
 from then on. Another seal walks the whole heap again and leaves the older workers with pages that
 the parent has changed under them. docs/internals/child-and-exit.md has the figures."""
 
+
+IMPORT_S = 10.0
+"""A fork waits so long for other threads to import: a worker could not import the same."""
 
 _latest: Sealer | None = None
 """The one that was made last: that of the engine that started last."""
@@ -130,6 +133,10 @@ class Sealer:
         """
         if self._is_probing:
             return
+        if module := held.wait_for_imports(IMPORT_S):
+            self._log(
+                logging.WARNING, f"{module} is still imported: a worker will wait for it"
+            )
         if self.report is None:
             with generators.observed():
                 preload.load(

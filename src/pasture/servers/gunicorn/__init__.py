@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 from pasture.errors import PastureError
-from pasture.log_lines import PLAIN, PREFIX
+from pasture.log_lines import PREFIX
 from pasture.sealing.policy import find_policy
 from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
-from pasture.serving import restart
+from pasture.serving import plain_start, restart
 from pasture.serving.settings import SETTINGS, read_environment
 from pasture.trust.private_files import require_temporary_file
 
@@ -71,7 +71,9 @@ class Gunicorn(Engine):
         app.cfg.env_orig.pop(restart.VARIABLE, None)
         if restart.is_without_pasture():
             arbiter = Arbiter(app)
-            arbiter.log.warning(PREFIX + PLAIN, restart.earlier and restart.earlier.why)
+            plain_start.announce(
+                self.settings, lambda level, line: arbiter.log.log(level, "%s", PREFIX + line)
+            )
             return arbiter
         if self.settings.refork is None:
             return SealingArbiter(app, self.settings)
