@@ -58,7 +58,7 @@ def test_a_hazard_in_the_log_is_known_to_all_who_look_at_the_server(serve):
 
 @pytest.mark.once
 def test_a_thread_that_waits_is_named_and_is_no_obstacle(serve):
-    server = serve(workers=1, env={"HERD_THREAD": "1"})
+    server = serve(workers=1, env={"HERD_THREAD": "1"}, options=("--accept", "threads"))
     done = doctor(server.process.pid)
     assert "threads: a thread of the master waits: herd-thread; the heap was sealed" in done.stdout
     assert "! threads" not in done.stdout
@@ -68,7 +68,7 @@ def test_a_thread_that_waits_is_named_and_is_no_obstacle(serve):
 def test_the_thread_that_kept_a_command_from_being_sealed_is_named_with_its_package(tmp_path):
     command = (sys.executable, "-m", "pasture", "run", "gunicorn", "herd_app:app", "-w", "1")
     bind = ("-b", f"unix:{tmp_path}/socket", "--no-control-socket")
-    environ = {**os.environ, "HERD_THREAD": "runs"}
+    environ = {**os.environ, "HERD_THREAD": "runs", "PASTURE_ACCEPT": "threads"}
     done = doctor("--", *command, *bind, cwd=PROGRAMS, env=environ)
     assert done.returncode == 15, done.stdout + done.stderr
     [line] = [line for line in done.stdout.splitlines() if line.startswith("! threads")]

@@ -141,13 +141,13 @@ def test_workers_with_threads_are_sealed_as_well(serve):
 
 
 def test_a_thread_that_waits_is_named_and_the_heap_sealed(serve):
-    server = serve(env={"HERD_THREAD": "waits"})
+    server = serve(env={"HERD_THREAD": "waits"}, options=("--accept", "threads"))
     assert server.log.count(SEALED) == 1
-    assert "thread herd-thread of herd_app does not survive a fork" in server.log
+    assert "hazard: thread herd-thread of herd_app does not survive a fork" in server.log
 
 
 def test_a_running_thread_leaves_the_heap_unsealed_and_is_named(serve):
-    server = serve(env={"HERD_THREAD": "runs"})
+    server = serve(env={"HERD_THREAD": "runs"}, options=("--accept", "threads"))
     assert "not sealed (1 other Python thread(s) running: herd-thread (" in server.log
     assert server.get("/who")["pid"] in server.workers()
 

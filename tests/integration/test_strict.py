@@ -14,6 +14,7 @@ CONNECTED = """
 import socket
 server = socket.create_server(("127.0.0.1", 0))
 client = socket.create_connection(server.getsockname())
+server.close()
 {close}
 from herd_app import app
 """
@@ -30,8 +31,8 @@ def connected(tmp_path):
     return write
 
 
-def test_without_it_a_connection_is_reported_and_the_server_runs(serve, connected):
-    server = serve(app=connected())
+def test_without_it_a_connection_that_is_accepted_is_reported_and_the_server_runs(serve, connected):
+    server = serve(app=connected(), options=("--accept", "connections"))
     assert "does not survive a fork: close it in a function under @pasture.before" in server.log
     assert "pasture: policy seal on " in server.log
     assert server.get("/who")["pid"] in server.workers()

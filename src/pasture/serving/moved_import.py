@@ -24,6 +24,10 @@ from pasture.warmup.guard import Guard
 _ACCEPT = "accept it with --accept %s"
 
 
+class EndedBySignal(SystemExit):
+    """Raised by a handler of the server's, in the middle of the import."""
+
+
 @contextmanager
 def moved_import(
     settings: ServerSettings,
@@ -52,6 +56,8 @@ def moved_import(
     watch.begin()
     try:
         yield
+    except EndedBySignal:
+        raise
     except (Exception, SystemExit) as error:  # no proof that it fails in workers
         is_certain = isinstance(error, AppImportFailed) and error.is_certain
         if not (settings.strict or is_certain):
@@ -85,7 +91,7 @@ def _refuse(
         _undo(watch)
         start_plain(_because(f"{some([str(one) for one in found], 3)}; or {_ACCEPT % words}", log))
     raise SealFailed(
-        f"the application's import is not safe to fork: {some([one.what for one in found], 1)}",
+        f"the process is not safe to fork: {some([one.what for one in found], 1)}",
         hint="\n".join([*map(str, found), _ACCEPT % words]),
     )
 

@@ -134,9 +134,7 @@ class Sealer:
         if self._is_probing:
             return
         if module := held.wait_for_imports(IMPORT_S):
-            self._log(
-                logging.WARNING, f"{module} is still imported: a worker will wait for it"
-            )
+            self._log(logging.WARNING, f"{module} is still imported: a worker will wait for it")
         if self.report is None:
             with generators.observed():
                 preload.load(

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvicorn._subprocess
 from uvicorn.config import Config
@@ -30,7 +29,7 @@ from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, 
 from pasture.serving import profiled, restart
 from pasture.serving.after_response import Watched
 from pasture.serving.lifespan import SharedLifespan, start_once
-from pasture.serving.moved_import import moved_import
+from pasture.serving.moved_import import EndedBySignal, moved_import
 from pasture.serving.preload import importing
 from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer, without_exit, write_to_log
@@ -182,10 +181,14 @@ def load(config: Config) -> Any:
     return config.loaded_app
 
 
+def _end(*_: object) -> NoReturn:
+    raise EndedBySignal(0)
+
+
 @contextmanager
 def _ended_by_term() -> Iterator[None]:
     """Have SIGTERM end the process as Python code ends it, so that a socket's file is removed."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    before = signal.signal(signal.SIGTERM, _end)
     handler = signal.getsignal(signal.SIGTERM)
     try:
         yield
