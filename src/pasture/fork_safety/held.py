@@ -15,6 +15,7 @@ import stat
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -23,7 +24,7 @@ from typing import Any
 
 from pasture.fork_safety import comeback, survey
 from pasture.fork_safety.library import instances
-from pasture.fork_safety.open_files import listening_at, name_of, open_files
+from pasture.fork_safety.open_files import describe, name_of, open_files
 from pasture.fork_safety.origins import Origins
 from pasture.proc import tree
 from pasture.proc.maps import parse_maps
@@ -52,12 +53,14 @@ class Import:
         self._children: frozenset[int] = frozenset()
         self._mapped: frozenset[tuple[str, int]] = frozenset()
         self._timers: frozenset[object] = frozenset()
+        self._hazards: Counter[Hazard] = Counter()
 
     def begin(self) -> None:
         """Note what is there before it, the server's own."""
         self._files = frozenset((what.st_dev, what.st_ino) for _, what in open_files())
         self._children, self._mapped = _children(), _shared_memory()
         self._timers = frozenset(_timers())
+        self._hazards = Counter(survey.survey())
         self._origins.start()
 
     def end(self) -> None:
@@ -95,7 +98,8 @@ class Import:
         others = [one for one in threading.enumerate() if one is not threading.current_thread()]
         if others:
             comeback.try_once()
-        for hazard in survey.survey_without_garbage():
+        found = Counter(survey.survey_without_garbage()) - self._hazards
+        for hazard in found.elements():
             if hazard.kind is Reason.THREAD:
                 yield replace(hazard, where=self._line_of_thread(hazard, others))
             else:
@@ -112,10 +116,10 @@ class Import:
             where = self._origins.of_file(number)
             name = name_of(number)
             if stat.S_ISSOCK(what.st_mode):
-                address = listening_at(number)
-                if address:
-                    what_it_is = f"the socket bound to {address}"
-                    yield _shared(what_it_is, Reason.LISTENER, where, _IN_POST_FORK)
+                one = describe(number)
+                if one is not None and (one.is_listening or self._origins.is_bound(number)):
+                    named = f"the socket bound to {one.own}"
+                    yield _shared(named, Reason.LISTENER, where, _IN_POST_FORK)
             elif _is_locked(number):
                 yield _shared(f"the lock on {name}", Reason.LOCK, where, _IN_POST_FORK)
             elif (line := self._origins.of_database(name)) is not None:

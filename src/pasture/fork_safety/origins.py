@@ -33,6 +33,7 @@ class Origins:
         self.created: dict[str, str] = {}
         self._threads: dict[int, str] = {}
         self._files: dict[int, str] = {}
+        self._bound: set[int] = set()
         self._databases: dict[str, str] = {}
         self._process = ""
         self._audit = Audit(self._hear)
@@ -48,6 +49,10 @@ class Origins:
 
     def of_file(self, number: int) -> str:
         return self._files.get(number, "")
+
+    def is_bound(self, number: int) -> bool:
+        """Whether the program has bound a socket of this number, and not connected it since."""
+        return number in self._bound
 
     def of_database(self, path: str) -> str | None:
         """The line that opened a database of SQLite; None for a file that none was opened in."""
@@ -67,7 +72,9 @@ class Origins:
         elif event in ("tempfile.mkdtemp", "tempfile.mkstemp"):
             self._note_path(arguments[0])
         elif event in ("socket.connect", "socket.bind"):
-            self._files[arguments[0].fileno()] = _line()
+            number = arguments[0].fileno()
+            self._files[number] = _line()
+            (self._bound.add if event == "socket.bind" else self._bound.discard)(number)
         elif event in ("fcntl.flock", "fcntl.lockf", "fcntl.fcntl"):
             if isinstance(arguments[0], int):
                 self._files[arguments[0]] = _line()

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from pasture.errors import AppImportFailed, PastureError, SealFailed
-from pasture.fork_safety import close, held
+from pasture.fork_safety import close, held, streams
 from pasture.log_lines import some
 from pasture.reasons import Hazard
 from pasture.serving.restart import LeftOut, Restart
@@ -51,7 +51,11 @@ def moved_import(
     """
     if is_asked_for:
         yield
+        streams.begin()  # what a warm-up opens from now on
+        streams.arm()
         return
+    streams.begin()
+    streams.arm()
     watch = held.Import()
     watch.begin()
     try:

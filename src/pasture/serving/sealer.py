@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
-from pasture.fork_safety import caches, generators, held
+from pasture.fork_safety import caches, generators, held, streams
 from pasture.interpreter import native
 from pasture.log_lines import WARM_UP_STEP, log
 from pasture.proc.own_memory import read_own_memory
@@ -170,6 +170,9 @@ class Sealer:
     def _observed(self, warm_up: Callable[[], WarmUpReport]) -> Callable[[], WarmUpReport]:
         """A warm-up that leaves workers what each of them makes for itself."""
 
+        streams.begin()
+        streams.arm()
+
         def observed() -> WarmUpReport:
             with generators.observed():
                 filled = caches.Filled(generators.drawn())
@@ -227,6 +230,8 @@ class Sealer:
                 warm_up=warm_up if self._settings.serves_before_the_fork else None,
             )
         self.report = report
+        if streams.is_armed():
+            streams.note()
         if self._freezes:
             self._unfrozen_then = _unfrozen_objects()
         outlook = self._outlook(report, warm_up is not None) if is_first else ""
