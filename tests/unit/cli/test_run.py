@@ -6,9 +6,11 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
 import pytest
 
 from pasture.cli.main import run
+from pasture.cli.run import command
 from pasture.errors import MissingExtra, UnknownPolicy, UsageError
 from pasture.sealing.policy import POLICIES
 from pasture.servers import one_process
@@ -112,6 +114,34 @@ def test_a_server_that_is_not_installed_is_named(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(["run", server, "app:app"]) == MissingExtra.exit_code
     assert f"pip install '{installed_by}'" in capsys.readouterr().err
+
+
+VALUED = [
+    name
+    for one in command.params
+    if isinstance(one, click.Option) and not one.is_flag
+    for name in one.opts
+]
+
+
+@pytest.mark.parametrize("rest", [["-w", "2", "app:app"], ["app:app"], []])
+@pytest.mark.parametrize("option", VALUED)
+def test_an_option_that_took_the_servers_name_is_named_with_what_it_takes(
+    replaced: Exec, capsys: pytest.CaptureFixture[str], option: str, rest: list[str]
+) -> None:
+    assert run(["run", "--strict", option, "gunicorn", *rest]) == UsageError.exit_code
+    words = capsys.readouterr().err
+    assert f"error: {option} took 'gunicorn' as its " in words
+    assert f"hint: pasture run {option} " in words and replaced.argv == []
+
+
+def test_the_name_of_a_server_may_be_the_value_of_an_option(
+    replaced: Exec, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["run", "--preload", "celery", "gunicorn", "app:app"])
+    assert replaced.environ["PASTURE_PRELOAD"] == "celery"
+    run(["run", "--preload", "celery", "--nonsense", "gunicorn", "app:app"])
+    assert "there is no option --nonsense" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("program", one_process.PROGRAMS)
