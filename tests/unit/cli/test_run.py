@@ -10,7 +10,7 @@ import click
 import pytest
 
 from pasture.cli.main import run
-from pasture.cli.run import command
+from pasture.cli.run import command as run_command
 from pasture.errors import MissingExtra, UnknownPolicy, UsageError
 from pasture.sealing.policy import POLICIES
 from pasture.servers import one_process
@@ -118,7 +118,7 @@ def test_a_server_that_is_not_installed_is_named(
 
 VALUED = [
     name
-    for one in command.params
+    for one in run_command.params
     if isinstance(one, click.Option) and not one.is_flag
     for name in one.opts
 ]
