@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -91,6 +92,46 @@ def test_the_application_is_loaded_and_warmed_up_with_the_collector_of_a_program
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert server.get("/") == [json.loads(done.stdout)] * 2
     assert "collector's thresholds" not in server.log
+    assert_ends_without_a_trace(server)
+
+
+DRAWS = """
+import json, os, random, secrets, time
+
+made = []
+
+def app(environ, start_response):
+    if not made:
+        made.extend((random.Random(), random.Random(os.urandom(16))))
+        made.append(random.Random(secrets.randbits(128)))
+    start_response("200 OK", [])
+    draws = [f"{one.getrandbits(64)}" for one in made]
+    time.sleep(0.02)  # the other worker takes the next request
+    return [json.dumps({"pid": os.getpid(), "draws": draws}).encode()]
+"""
+
+
+def test_workers_draw_for_themselves_from_generators_that_a_request_before_the_fork_made(
+    start, tmp_path
+):
+    (tmp_path / "draws.py").write_text(DRAWS)
+    options = ("--policy", "seal", "--warm", "/", "--refork", "6,1000")
+    server, drawn = start(app="draws:app", options=options), []
+
+    def draw():
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            for answer in clients.map(server.get, ["/"] * CLIENTS):
+                drawn.append((answer["pid"], *answer["draws"]))
+        return f"{REFORKED}1\n" in server.log
+
+    server.wait_for(draw, "generation 1")
+    wait_for_roles(server, ("mold", 1), *[("worker", 1)] * 2)
+    workers = {pid for pid, (role, _) in roles(server).items() if role == "worker"}
+    server.wait_for(
+        lambda: draw() and workers <= {pid for pid, *_ in drawn}, "answers of both workers"
+    )
+    for number, draws in enumerate(zip(*drawn, strict=True)):
+        assert number == 0 or len(set(draws)) == len(draws), f"generator {number}"
     assert_ends_without_a_trace(server)
 
 
