@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from pasture.errors import MissingExtra, PastureError, UsageError, refused
 from pasture.fork_safety import generators
-from pasture.log_lines import NO_SEAL, log
+from pasture.log_lines import NO_SEAL, PLAIN, log
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engines import ENGINES
 from pasture.serving import restart, starter
@@ -92,7 +92,7 @@ class Engine:
             self.end(error)
         if restart.is_without_pasture():
             show_log()
-            log.error(NO_SEAL, restart.earlier)
+            log.error(PLAIN + NO_SEAL, restart.why_plain)
             return
         if self.loads_early:
             begin_loading(self.settings.policy)

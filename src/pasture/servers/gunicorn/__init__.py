@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from pasture.errors import PastureError
-from pasture.log_lines import NO_SEAL, PREFIX
+from pasture.log_lines import NO_SEAL, PLAIN, PREFIX
 from pasture.sealing.policy import find_policy
 from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
@@ -71,7 +71,7 @@ class Gunicorn(Engine):
         app.cfg.env_orig.pop(restart.VARIABLE, None)
         if restart.is_without_pasture():
             arbiter = _PlainArbiter(app)
-            arbiter.log.error(PREFIX + NO_SEAL, restart.earlier)
+            arbiter.log.error(PREFIX + PLAIN + NO_SEAL, restart.why_plain)
             return arbiter
         if self.settings.refork is None:
             return SealingArbiter(app, self.settings)
@@ -102,8 +102,7 @@ def configure(**settings: Any) -> None:
         max_uss: a worker whose private memory passes this is replaced, as in `200M`.
         refork: requests by generation after which a worker becomes the next parent, as in
             `50,500,2000`; see docs/refork.md.
-        warm_timeout, warm_total_timeout: seconds for each request of the warm-up and for all of
-            it; 0 is no limit.
+        warm_total_timeout: seconds for all requests of the warm-up; 0 is no limit.
 
     Raises:
         TypeError: there is no such setting, or gunicorn does not know it.
