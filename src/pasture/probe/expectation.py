@@ -40,7 +40,7 @@ class Expectation:
         """The difference to the parent's statuses in words; None without one."""
         if status in self.statuses:
             return None
-        return f"{self.request} {status} ({', '.join(map(str, sorted(self.statuses)))})"
+        return f"{self.request} {status}, not {' or '.join(map(str, sorted(self.statuses)))}"
 
 
 def expectations(answers: Iterable[Answer]) -> tuple[Expectation, ...]:

@@ -30,7 +30,7 @@ _STATUSES_WITHOUT_LOGIN = (302, 303, 307, 401, 403)
 _LOGIN_HEADERS = ("cookie", "authorization")
 _NEEDS_LOGIN = (
     "profile: %d of its %d requests were redirected or refused: pages behind a login need the "
-    "cookie of a test account (--warm-header, or a line of --warm-file)"
+    "cookie of a test account (--warm-header 'Cookie: ...')"
 )
 
 _NOTHING_YET = (

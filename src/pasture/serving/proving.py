@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.errors import ProbeFailed
-from pasture.log_lines import PROBE, some
+from pasture.log_lines import some
 from pasture.probe.expectation import LIMIT_S, expectations
 from pasture.probe.probe import Play, ProbeReport, probe
 from pasture.sealing.report import StepReport
@@ -19,6 +19,8 @@ from pasture.serving.settings import ServerSettings
 from pasture.warmup.warmup import WarmUpReport
 
 Log = Callable[[int, str], object]
+
+PROBE = "probe: %s"
 
 _MAX_NAMED = 10
 
@@ -78,10 +80,8 @@ def prove(
 def _say(report: ProbeReport, expected: int, log: Log) -> None:
     """Report what was checked, and no more than that."""
     of = f" of {expected}" if report.answered < expected else ""
-    line = (
-        f"{report.answered}{of} request{'' if expected == 1 else 's'} answered, no 5xx, none slow"
-    )
-    line += f", {report.seconds:.3f} s"
+    requests = f"{report.answered}{of} request{'' if expected == 1 else 's'}"
+    line = f"{requests} answered, no 5xx, none slow, {report.seconds:.3f} s"
     if of:
         line += f"; none is sent after {LIMIT_S:g} s"
     if report.others:

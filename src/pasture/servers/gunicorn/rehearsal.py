@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from gunicorn import util
 
-from pasture.log_lines import PREFIX, PROBE
+from pasture.log_lines import PREFIX
 from pasture.servers.gunicorn import asgi
 from pasture.servers.gunicorn.worker_class import is_known_module
-from pasture.serving.proving import loop_factory
+from pasture.serving.proving import PROBE, loop_factory
 
 if TYPE_CHECKING:
     from pasture.probe.replay import Call, Replay
