@@ -17,7 +17,7 @@ HELD = (
 )
 KEPT = ("restarted thread", "executor", "")
 WORKERS = 2
-PLAIN = "as without pasture"
+PLAIN = "pasture: not sealed: plain, because "
 
 
 class Echo(socketserver.StreamRequestHandler):

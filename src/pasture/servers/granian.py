@@ -26,7 +26,6 @@ from pasture.serving import profiled, restart
 from pasture.serving.forked_process import Forking
 from pasture.serving.moved_import import moved_import
 from pasture.serving.preload import importing
-from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
@@ -67,10 +66,10 @@ class Granian(Engine):
         """
         settings = without_exit(self.settings)
 
-        def start_again(left_out: LeftOut) -> None:
+        def start_again(why: str) -> None:
             if restart.is_possible():
                 _unlink(getattr(server, "bind_uds", None))
-                restart.again(left_out)
+                restart.again(why)
 
         interface = str(server.interface.value)
         sealer = Sealer(

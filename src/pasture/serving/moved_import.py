@@ -17,7 +17,7 @@ from pasture.errors import AppImportFailed, PastureError, SealFailed
 from pasture.fork_safety import close, held, streams
 from pasture.log_lines import some
 from pasture.reasons import Hazard
-from pasture.serving.restart import LeftOut, Restart
+from pasture.serving.restart import Restart
 from pasture.serving.settings import ServerSettings
 from pasture.warmup.guard import Guard
 
@@ -106,6 +106,6 @@ def _undo(watch: held.Import) -> None:
         guard.run("the end of what the import has started", watch.undo)
 
 
-def _because(why: str, log: Callable[[int, str], object]) -> LeftOut:
+def _because(why: str, log: Callable[[int, str], object]) -> str:
     log(logging.DEBUG, f"starting again as without pasture: {why}")
-    return LeftOut("pasture", why, {})
+    return why

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from pasture.interpreter import current
-from pasture.log_lines import PLAIN
+from pasture.log_lines import NO_SEAL
 from pasture.reasons import Reason
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import shown
@@ -17,10 +17,10 @@ from pasture.serving.settings import ServerSettings
 
 def announce(settings: ServerSettings, log: Callable[[int, str], object]) -> bool:
     """Whether this start is one; says why. `log` takes a level of `logging` and a line."""
-    if restart.earlier is None or not restart.is_without_pasture():
+    why = restart.why_plain
+    if why is None:
         return False
-    why = restart.earlier.why
-    log(logging.WARNING, PLAIN % why)
+    log(logging.WARNING, NO_SEAL % f"plain, because {why}")
     report = SealReport(
         *(current(), settings.policy.name, False, why),
         round=0,

@@ -34,7 +34,7 @@ from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.probe.probe import Play
-    from pasture.serving.proving import Restart
+    from pasture.serving.restart import Restart
 
 WORTH_A_ROUND_OBJECTS = 20_000
 """New objects that make another seal worth it: about 2 MB of private memory in each worker forked
@@ -65,8 +65,8 @@ class Sealer:
         prepare: makes a context for each seal, in which the server's heap may be worked on.
         stop_agents: as of `pasture.seal`, for a server that calls `before_fork` before it forks,
             and not in a hook of the fork.
-        start_again: starts the server again where a probe of the sealed process fails; None for no
-            probe.
+        start_again: starts the server again, as without pasture, where a probe of the sealed
+            process fails; None for no probe.
         keeps_connections: whether this process uses its connections to databases between the forks;
             None is as `works`.
         works: whether this process itself does its program's work between the forks. It is then
@@ -96,7 +96,7 @@ class Sealer:
         global _latest
         _latest = self
         self._server, self._serves = server, serves
-        self._start_again = start_again if settings.probe else None
+        self._start_again = start_again
         self.report: SealReport | None = None
         self._is_probing = False
         self._stop_agents = stop_agents
@@ -187,7 +187,7 @@ class Sealer:
         play: Play,
         reaped: Callable[[int], object],
     ) -> None:
-        if self._start_again is None or warm_up is None or not self._settings.policy.warms_up:
+        if self._start_again is None or warm_up is None or not self._settings.probes:
             self._seal(warm_up, strict=self._settings.strict)
             return
         from pasture.serving import proving  # now: it is sealed in
@@ -195,23 +195,24 @@ class Sealer:
         served: list[WarmUpReport] = []
 
         def noted() -> WarmUpReport:
-            if not served:
-                served.append(warm_up())
+            served.append(warm_up())
             return served[0]
 
         with Guard(step_s=0, total_s=0):  # a signal that ends the process ends it before a worker
             self._seal(noted, strict=self._settings.strict)
-        if self.report is None:
+        if self.report is None or not served:
             return
         self._is_probing = True
         try:
-            step = proving.Proving(
-                self._settings, play, self._start_again, self._log, reaped
-            ).prove(noted, [one for one in self.report.hazards if not one.survives])
+            step = proving.prove(
+                *(served[0], self._settings, play, self._start_again),
+                log=self._log,
+                reaped=reaped,
+            )
         finally:
             self._is_probing = False
         if step is not None:
-            recorder.show_probe(proving.outcome(step))
+            recorder.show_probe("passed" if step.failed is None else "failed")
             self.report = replace(self.report, steps=(*self.report.steps, step))
             shown.show(self.report)
             self._write(self.report)

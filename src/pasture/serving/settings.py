@@ -25,26 +25,21 @@ from pasture.reasons import ACCEPTABLE, Reason
 from pasture.refork.schedule import Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 from pasture.serving.recycle import MemoryLimit, parse_limit
-from pasture.serving.setting import Raw, Setting, setting
+from pasture.serving.setting import Raw, Setting, read_switch, setting
 from pasture.trust.untrusted_text import complain
-from pasture.warmup.guard import STEP_S, TOTAL_S
+from pasture.warmup.guard import TOTAL_S
 from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
 from pasture.warmup.lazy_imports import VARIABLE as LAZY_IMPORTS
 from pasture.warmup.requests import (
-    Request,
     Requests,
     parse_header,
     parse_lines,
     parse_request,
-    parse_safe_request,
     read_requests,
 )
 
 if TYPE_CHECKING:
     from pasture.profile.file import Profile
-
-PROBE_S = 30.0
-"""Limit of a probe, all in all."""
 
 _MAX_S = 1e6  # 11 days; more is a typing error
 
@@ -96,15 +91,15 @@ def _parse_policy(name: str) -> Policy:
     return policy
 
 
-def _parse_requests(
-    lines: str | Iterable[str], file: Raw, headers: Iterable[str], headers_file: Raw
-) -> Requests:
+def _parse_requests(lines: str | Iterable[str], file: Raw, headers: Iterable[str]) -> Requests:
     found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines)
     found += parse_lines(headers)
-    for path in (file, headers_file):
-        if path is not None:
-            found += read_requests(Path(path))
-    return found
+    return found if file is None else found + read_requests(Path(file))
+
+
+def _parse_probe(raw: Raw) -> str:
+    """A choice, or a switch as all others are written."""
+    return "end" if raw == "end" else "on" if read_switch(raw, "PASTURE_PROBE") else "off"
 
 
 def parse_accepted(text: str) -> frozenset[Reason]:
@@ -155,21 +150,7 @@ class ServerSettings:
                 default=(),
                 check=parse_header,
             ),
-            Setting(
-                variable="PASTURE_WARM_HEADERS_FILE",
-                takes=Path,
-                help="File of headers for these requests, 'Name: value' a line.",
-            ),
         ),
-    )
-    warm_timeout_s: float = setting(
-        "PASTURE_WARM_TIMEOUT",
-        "--warm-timeout",
-        metavar="SECONDS",
-        help=f"Limit of each of these requests; 0 for none.  [default: {STEP_S:g}]",
-        takes=float,
-        default=STEP_S,
-        parse=parse_seconds,
     )
     warm_total_timeout_s: float = setting(
         "PASTURE_WARM_TOTAL_TIMEOUT",
@@ -266,46 +247,15 @@ class ServerSettings:
         takes=("each", "warm-up", "once"),
         default="each",
     )
-    probe: bool = setting(
+    probe: str = setting(
         "PASTURE_PROBE",
-        "--probe/--no-probe",
-        help="Before workers start, fork a process like them, send it the warm-up's GET requests, "
-        "and compare the answers.  [default: probe]",
-        takes=bool,
-        default=True,
-    )
-    probe_request: Request | None = setting(
-        "PASTURE_PROBE_REQUEST",
-        "--probe-request",
-        metavar="[METHOD] URL",
-        help="Request that the probe always sends. Without it and without a warm-up it sends GET / "
-        "if the seal found something that does not survive a fork.",
-        parse=parse_safe_request,
-        check=parse_safe_request,
-    )
-    probe_lifespan: bool = setting(
-        "PASTURE_PROBE_LIFESPAN",
-        "--probe-lifespan/--no-probe-lifespan",
-        help="Run the ASGI lifespan in the probe.  [default: probe-lifespan]",
-        takes=bool,
-        default=True,
-    )
-    probe_limit_s: float = setting(
-        "PASTURE_PROBE_TIMEOUT",
-        "--probe-timeout",
-        metavar="SECONDS",
-        help=f"Limit of the whole probe.  [default: {PROBE_S:g}]",
-        takes=float,
-        default=PROBE_S,
-        parse=lambda raw: parse_seconds(str(raw)) or PROBE_S,
-    )
-    probe_failure: str = setting(
-        "PASTURE_PROBE_FAILURE",
-        "--probe-failure",
-        help="If the probe fails: restart without warm-up (then without pasture), restart without "
-        "pasture, exit, or only report.  [default: no-warm-up]",
-        takes=("no-warm-up", "unsealed", "end", "report"),
-        default="no-warm-up",
+        "--probe",
+        help="Before workers start, fork a process like them and send it the GET and HEAD requests "
+        "of --warm once more. If one fails: on: start as without pasture. end: exit.  "
+        "[default: on, and end with --strict]",
+        takes=("on", "off", "end"),
+        default="on",
+        parse=_parse_probe,
     )
     after: str = setting(
         "PASTURE_AFTER",
@@ -334,6 +284,11 @@ class ServerSettings:
     def serves_before_the_fork(self) -> bool:
         """Whether there are requests, and a policy that serves them."""
         return self.policy.warms_up and bool(self.warm_up)
+
+    @property
+    def probes(self) -> bool:
+        """Whether requests are served once more, by a forked process."""
+        return self.serves_before_the_fork and self.probe != "off"
 
 
 _ROWS: Mapping[str, Setting] = MappingProxyType(

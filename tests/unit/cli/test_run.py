@@ -79,7 +79,7 @@ def test_variables_that_no_option_sets_stay_as_they_are(
         (["--warm", "shop", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-header", "Cookie", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-file", "/does/not/exist", "gunicorn", "app:app"], UsageError.exit_code),
-        (["--warm-timeout", "-1", "gunicorn", "app:app"], UsageError.exit_code),
+        (["--warm-total-timeout", "-1", "gunicorn", "app:app"], UsageError.exit_code),
         (["--max-uss", "some", "gunicorn", "app:app"], UsageError.exit_code),
         (["--max-uss", "200M", "python", "app.py"], UsageError.exit_code),
         (["--refork", "fifty", "gunicorn", "app:app"], UsageError.exit_code),

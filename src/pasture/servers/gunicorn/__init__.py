@@ -96,8 +96,7 @@ def configure(**settings: Any) -> None:
         max_uss: a worker whose private memory passes this is replaced, as in `200M`.
         refork: requests by generation after which a worker becomes the next parent, as in
             `50,500,2000`; see docs/refork.md.
-        warm_timeout, warm_total_timeout: seconds for each request of the warm-up and for all of
-            it; 0 is no limit.
+        warm_total_timeout: seconds for all requests of the warm-up; 0 is no limit.
 
     Raises:
         TypeError: there is no such setting, or gunicorn does not know it.

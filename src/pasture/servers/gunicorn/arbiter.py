@@ -17,7 +17,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from time import monotonic
 from typing import Any, NoReturn
 
-from gunicorn import sock
+from gunicorn import sock, systemd
 from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
@@ -35,7 +35,6 @@ from pasture.serving import profiled, restart
 from pasture.serving.after_response import AfterAnswer
 from pasture.serving.lifespan import SharedLifespan, start_once
 from pasture.serving.moved_import import moved_import
-from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
@@ -246,22 +245,22 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self.unlink_and_end(complain(error))
 
-    def _start_plain(self, left_out: LeftOut) -> None:
+    def _start_plain(self, why: str) -> None:
         """Start gunicorn again in this process, before it has taken its listeners."""
         if self.cfg.daemon:
             restart.went_into_background()
-        restart.again(left_out, environ=dict(self.cfg.env_orig))
+        restart.again(why, environ=dict(self.cfg.env_orig))
 
-    def _start_again(self, left_out: LeftOut) -> None:
+    def _start_again(self, why: str) -> None:
         """Start gunicorn again in this process, with the listeners: no connection is lost.
 
-        Returns where that cannot be. Of listeners that were open before it gunicorn closes the
-        number that the new start would look for.
+        Returns where that cannot be. gunicorn looks for inherited ones at the numbers of fd://N and
+        of systemd (sd_listen_fds(3)), which it has closed; for its own, at those of an older
+        master, which this process takes the place of right away.
         """
         if self.cfg.daemon:
             restart.went_into_background()
-        inherited = self.systemd or any(isinstance(one, int) for one in self.cfg.address)
-        if inherited or not restart.is_possible():
+        if not restart.is_possible():
             return
         if self._lifespan is not None:
             self._lifespan.end()
@@ -269,15 +268,21 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             os.kill(self.dirty_arbiter_pid, signal.SIGTERM)
         environ = dict(self.cfg.env_orig)
         listeners = [listener.fileno() for listener in self.LISTENERS]
-        if listeners:
-            # As of an older master, which this process takes the place of right away.
+        numbers = [one for one in self.cfg.address if isinstance(one, int)]
+        if self.systemd:
+            first = systemd.SD_LISTEN_FDS_START
+            numbers += range(first, first + len(listeners) - len(numbers))
+        elif listeners and not numbers:
+            numbers = listeners
             environ["GUNICORN_PID"] = str(self.master_pid or os.getpid())
             environ["GUNICORN_FD"] = ",".join(map(str, listeners))
+        elif self.cfg.daemon:
+            environ["GUNICORN_FD"] = ""  # it is in the background already
         restart.again(
-            left_out,
+            why,
             environ=environ,
             directory=self.START_CTX["cwd"],
-            kept=listeners,
+            kept=dict(zip(numbers, listeners, strict=False)),
         )
 
     def _write_to_log(self, level: int, line: str) -> None:

@@ -31,7 +31,6 @@ from pasture.serving.after_response import Watched
 from pasture.serving.lifespan import SharedLifespan, start_once
 from pasture.serving.moved_import import EndedBySignal, moved_import
 from pasture.serving.preload import importing
-from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
@@ -131,14 +130,14 @@ class SealingSupervisor(Multiprocess):
         self._context.settle()
         replay.asgi(config.loaded_app, loop_factory(config), lifespan=config.lifespan != "off")
 
-    def _start_again(self, left_out: LeftOut) -> None:
+    def _start_again(self, why: str) -> None:
         """Start this program again. Its socket does not listen yet: no connection is lost."""
         if not restart.is_possible():
             return
         if self._lifespan is not None:
             self._lifespan.end()
         self._unlink()
-        restart.again(left_out)
+        restart.again(why)
 
     def _unlink(self) -> None:
         if self.config.uds:
