@@ -162,7 +162,7 @@ def test_a_configuration_of_logging_in_the_application_leaves_the_masters_log_on
 
 def test_under_reload_nothing_is_preloaded_nor_sealed(serve):
     server = serve("--reload")
-    assert "not sealed: --reload loads the application in each worker" in server.log
+    assert "no seal: --reload loads the application in each worker" in server.log
     assert SEALED not in server.log
     assert server.get("/who")["pid"] in server.workers()
 

@@ -17,7 +17,7 @@ HELD = (
 )
 KEPT = ("restarted thread", "executor", "")
 WORKERS = 2
-PLAIN = "pasture: not sealed: plain, because "
+PLAIN = "pasture: no seal: plain, because "
 
 
 class Echo(socketserver.StreamRequestHandler):

@@ -454,7 +454,7 @@ def test_after_a_failed_probe_uwsgi_is_plain_and_said_to_load_before_the_fork(se
     assert (
         "pasture: without pasture, too, uWSGI loads the application before it forks" in server.log
     )
-    assert "pasture: not sealed: plain, because the probe failed: GET /lost" in server.log
+    assert "pasture: no seal: plain, because the probe failed: GET /lost" in server.log
     assert server.log.count(SEALED) == 1
 
 

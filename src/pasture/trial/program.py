@@ -174,7 +174,7 @@ def _figure(plan: ProgramPlan, policy: str, text: str) -> float | None:
 def _why_not_sealed(text: str) -> str:
     """Words of the log on a seal that was not taken; "" for one that was."""
     if reason := find(NO_SEAL, text):
-        return f"{reason[0]}: no seal"
+        return NO_SEAL % reason[0]
     not_sealed = _NOT_SEALED.search(text)
     return not_sealed[1] if not_sealed else ""
 

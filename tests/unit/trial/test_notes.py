@@ -63,7 +63,7 @@ def test_a_heap_that_was_not_sealed_is_reported(make_run: MakeRun) -> None:
     assert shortfalls(POLICIES["seal"], final, refused, "") == (
         "did not seal: thread worker-1 runs",
     )
-    reload = "pasture: not sealed: --reload loads the application in each worker"
+    reload = "pasture: no seal: --reload loads the application in each worker"
     assert shortfalls(POLICIES["seal"], final, None, reload) == (
         "did not seal: --reload loads the application in each worker",
     )
@@ -75,7 +75,7 @@ def test_a_server_that_started_without_pasture_says_why_it_did_not_seal(make_run
     why = "plain, because the probe failed: GET /: hung"
 
     found = shortfalls(
-        POLICIES["seal"], make_run().final, None, f"[7] [WARNING] pasture: not sealed: {why}\n"
+        POLICIES["seal"], make_run().final, None, f"[7] [WARNING] pasture: no seal: {why}\n"
     )
 
     assert found == (f"did not seal: {why}",)
