@@ -42,12 +42,14 @@ def _is_text(value: Any) -> bool:
 
 FROM_CHILDREN: Vocabulary = {
     "loaded": {},
+    "plain": {"why": _is_text},
     "spawned": {},
     "not spawned": {"why": _is_text, "for_now": lambda value: isinstance(value, bool)},
     "sealed": {"report": _is_text},
     "refused": {"why": _is_text},
 }
-"""`loaded` comes from the first mold; `spawned` from a new worker, whose pid the kernel adds; the
+"""`loaded` and `plain` come from the first mold; `spawned` from a new worker, whose pid the kernel
+adds; the
 others from a mold."""
 
 

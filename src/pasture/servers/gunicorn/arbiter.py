@@ -68,10 +68,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self.settings = settings
         self._sealer = Sealer(
             settings,
-            log=self._write_to_log,
+            log=self.write_to_log,
             prepare=self._without_control_server,
             stop_agents=True,
-            start_again=self._start_again if settings.refork is None else None,
+            start_again=self.start_again if settings.refork is None else None,
             # Of a refork the first mold is sealed, which ends when its workers have been replaced.
             server=lambda: self.pid or os.getpid(),
             serves=lambda: "asgi" if asgi.is_of(self.worker_class, asgi.CLASSES) else "web",
@@ -105,7 +105,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         with moved_import(
             self.settings,
             self._start_plain,
-            log=self._write_to_log,
+            log=self.write_to_log,
             is_asked_for=asked_for or self._sealer.report is not None,  # at HUP it is there already
         ):
             application = self.load_as_in_worker()
@@ -129,7 +129,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             return
         try:
             self._lifespan = start_once(
-                application, strict=self.settings.strict, log=self._write_to_log
+                application, strict=self.settings.strict, log=self.write_to_log
             )
         except PastureError as error:
             self.unlink_and_end(complain(error))
@@ -251,7 +251,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             restart.went_into_background()
         restart.again(why, environ=dict(self.cfg.env_orig))
 
-    def _start_again(self, why: str) -> None:
+    def start_again(self, why: str) -> None:
         """Start gunicorn again in this process, with the listeners: no connection is lost.
 
         Returns where that cannot be. gunicorn looks for inherited ones at the numbers of fd://N and
@@ -285,7 +285,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             kept=dict(zip(numbers, listeners, strict=False)),
         )
 
-    def _write_to_log(self, level: int, line: str) -> None:
+    def write_to_log(self, level: int, line: str) -> None:
         self.log.log(level, "pasture: %s", line)
 
     def unlink_and_end(self, status: int) -> NoReturn:
@@ -328,7 +328,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.settings,
             protocol=protocol,
             host=self._host(),
-            log=self._write_to_log,
+            log=self.write_to_log,
             shared=self._lifespan,
         )
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from gunicorn.errors import HaltServer
 
+from pasture.errors import SealFailed
 from pasture.proc.parent import is_own_child
 from pasture.proc.smaps import total_pss_bytes
 from pasture.proc.tree import read_again
@@ -36,6 +37,7 @@ from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.refork.promotion import LOOK
 from pasture.servers.gunicorn.refork.spawn import (
     SENT_WHAT_NO_MOLD_SENDS,
+    HoldsHazard,
     LoadEnded,
     NotLoaded,
     Spawner,
@@ -179,7 +181,7 @@ class Refork:
         before, self._first_mold = self._first_mold, None
         try:
             self._first_mold = self._spawner.load()
-        except (NotLoaded, LoadEnded, SpawnFailed):
+        except (HoldsHazard, NotLoaded, LoadEnded, SpawnFailed):
             self._first_mold = before
             raise
         if before is not None:
@@ -204,6 +206,12 @@ class Refork:
         except SpawnFailed as error:
             self._arbiter.try_again_later(error)
             return False
+        except HoldsHazard as error:
+            if not self._arbiter.WORKERS:
+                self._arbiter.start_again(str(error))
+                self._log.error("pasture: gunicorn cannot start again here: %s", error)
+                self._arbiter.unlink_and_end(SealFailed.exit_code)
+            return self._load_again_later(error, _LOAD_AGAIN_S)
         except NotLoaded as error:
             if not self._arbiter.WORKERS:
                 self._arbiter.unlink_and_end(error.status)

@@ -54,6 +54,10 @@ class NotLoaded(Exception):
         self.status = status
 
 
+class HoldsHazard(Exception):
+    """The application's import holds what a fork breaks; the text says what."""
+
+
 class LoadEnded(Exception):
     """The process that loads the application was ended each time: by a signal, or with exit code 0.
 
@@ -98,6 +102,7 @@ class Spawner:
         """A mold of generation 0 that has loaded the application.
 
         Raises:
+            HoldsHazard: its import is not safe to fork.
             NotLoaded: it ended by itself instead.
             LoadEnded: it was ended, and so were those after it.
             SpawnFailed: the system has no process for it now.
@@ -152,6 +157,9 @@ class Spawner:
             if message is not None and message.word == "loaded":
                 mold.has_answered = True
                 return None
+            if message is not None and message.word == "plain":
+                self._end_of(mold, _END_S)
+                raise HoldsHazard(printable(message.values["why"]))
             if not is_stopped(mold.pid):
                 goes_on_at = monotonic()
             elif 0 < self._arbiter.timeout < monotonic() - goes_on_at:
