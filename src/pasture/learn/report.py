@@ -31,7 +31,7 @@ def try_entries(path: Path, command: Sequence[str]) -> tuple[Built, ...]:
     Raises:
         ServerFailed: it ended before it forked, or forked none in time.
     """
-    own = [sys.executable, "-m", "pasture", "run", "--no-probe", "--profile", str(path)]
+    own = [sys.executable, "-m", "pasture", "run", "--probe", "off", "--profile", str(path)]
     with temporary_folder("pasture-learn-") as folder:
         report = folder / "report.json"
         environ = {**os.environ, REPORT: str(report)}

@@ -35,7 +35,7 @@ print(restart.why_plain, restart.VARIABLE in os.environ, restart.VARIABLE in res
 
 
 @pytest.mark.parametrize(("pid", "why"), [(0, "since it hangs"), (1, "None")])
-def test_only_the_process_that_it_was_written_for_is_plain_and_nobody_inherits_it(
+def test_only_the_process_that_it_was_written_for_is_plain_and_its_children_do_not_inherit_it(
     pid: int, why: str
 ) -> None:
     done = subprocess.run(
