@@ -85,7 +85,7 @@ def broken_tables(page: str) -> list[str]:
     """The first row of each table that has no head, or whose head has another number of cells."""
     broken = []
     for table in _ROWS.findall(_CODE.sub("", (ROOT / page).read_text())):
-        head, rule, *_ = [*table.splitlines(), ""]
+        head, rule = [*table.splitlines(), ""][:2]
         bars = head.replace(r"\|", "").count("|")
         if not _RULE.fullmatch(rule) or rule.count("|") != bars:
             broken.append(head)

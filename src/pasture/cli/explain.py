@@ -39,11 +39,9 @@ _FILE = click.Path(path_type=Path)
 @click.argument("pid", type=PID, required=False)
 @click.option(
     "--snapshot",
-    "--census",
-    "snapshot",
     type=_FILE,
     metavar="FILE",
-    help="Heap snapshot that the parent wrote at its seal (old name: --census).  "
+    help="Heap snapshot that the parent wrote at its seal.  "
     "[default: the file that its PASTURE_SNAPSHOT names]",
 )
 @click.option(
