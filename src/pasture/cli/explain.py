@@ -6,21 +6,18 @@ Owns arguments only.
 from __future__ import annotations
 
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from pasture.cli.numbers import PID, Number
-from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.json_option import json_option
-from pasture.display.pages import missing_packages
+from pasture.display.pages import PAGE, require_packages
 from pasture.display.terminal import error_terminal, output_terminal
-from pasture.errors import MissingExtra, UsageError
+from pasture.errors import UsageError
 from pasture.explain.pair import find_pair
-from pasture.launch.session import pausing, stop_on_signals
 from pasture.proc.tree import only_master, server_of
 from pasture.trust.foreign_files import read_foreign
 
@@ -82,7 +79,7 @@ def command(
         pair = find_pair(only_master("explain") if pid is None else server_of(pid, "explain"))
     elif pid is not None or record_s:
         raise UsageError("--open shows a file", hint="leave PID and --record away")
-    _require_packages(html=html_file is not None)
+    require_packages("pasture explain", "numpy", *(PAGE if html_file else ()), extra="explain")
     from pasture.explain.document import as_document
     from pasture.explain.html import render_html
     from pasture.explain.table import print_explanation
@@ -119,20 +116,3 @@ def _read(path: Path) -> Explanation:
             f"{path} cannot be shown: {error}",
             hint="give a file that `pasture explain --json` wrote",
         ) from None
-
-
-def _require_packages(*, html: bool) -> None:
-    """Have numpy, and for a page jinja2 and plotly: installed apart where they are missing."""
-    missing = ["numpy"] if find_spec("numpy") is None else []
-    missing += missing_packages() if html else []
-    if not missing:
-        return
-    from pasture.trial.tools import NUMBERS, PAGE, bring
-
-    with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
-        wanted = (NUMBERS, PAGE) if html else (NUMBERS,)
-        if not all([bring(tools, display.show, pausing(stop)) for tools in wanted]):
-            raise MissingExtra(
-                f"pasture explain needs {' and '.join(missing)}",
-                hint="pip install 'pasture[explain]'",
-            )

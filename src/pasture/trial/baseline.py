@@ -26,7 +26,7 @@ Document = Mapping[str, Any]
 
 _OF_LOAD = {
     "app": "APP", "server": "--server", "workers": "--workers", "requests": "--requests",
-    "concurrency": "--concurrency", "locustfile": "--locustfile", "headers": "--header",
+    "concurrency": "--concurrency", "headers": "--header",
     "warm": "--warm", "server_args": "the arguments after --",
 }  # fmt: skip
 """Keys of a document's load that the figures depend on, as the user gave them."""
@@ -232,9 +232,8 @@ def compare(baseline: Baseline, trial: Document) -> Comparison:
 
 
 def _require_same_urls(before: Document, now: Document) -> None:
-    """A locustfile may make its URLs up; a list of URLs is the load."""
     changed = set(before["urls"]) ^ set(now["urls"])
-    if changed and now["locustfile"] is None:
+    if changed:
         names = some(sorted(changed), _MAX_NAMES)
         raise UsageError(
             f"the baseline is of another load: {names} is in one of them alone",

@@ -59,10 +59,7 @@ def _by_image(plan: TrialPlan) -> str:
 
 def _few(plan: TrialPlan) -> tuple[Request, ...]:
     """The requests of the warm-up, if a command line can name them; none otherwise."""
-    known = plan.warm if plan.warm is not None else tuple(dict.fromkeys(plan.urls))
-    if plan.headers or plan.locustfile is not None or len(known) > _MAX_WARM:
-        return ()
-    return known
+    return () if plan.headers or len(plan.warm_up) > _MAX_WARM else plan.warm_up
 
 
 def _warm(requests: Sequence[Request]) -> tuple[str, ...]:

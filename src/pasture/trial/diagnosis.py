@@ -40,7 +40,7 @@ def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases)
     if taken:
         return PortTaken(
             f"port {port} was taken by another process while the server started",
-            hint="leave out --bind to use a free port, or try again",
+            hint="try again: each server gets a free port",
         )
     not_loaded = _not_loaded(app, log, phrases)
     if not_loaded is not None:
@@ -73,15 +73,6 @@ def ended_under_load(policy: str, log: str, exit_code: int) -> ServerFailed:
     return ServerFailed(
         f"the server under {policy} ended with exit code {exit_code} while it was under load",
         hint="its log ends with\n" + tail(log),
-    )
-
-
-def took_too_long(policy: str, limit_s: float, log: str) -> AppDidNotAnswer:
-    """The error for a run that did not end in the time that it may take."""
-    return AppDidNotAnswer(
-        f"the run of {policy} did not end within {limit_s:g} s",
-        hint="raise --run-timeout, or send fewer requests; the server's log ends with\n"
-        + tail(log),
     )
 
 

@@ -65,7 +65,6 @@ def load_of(plan: TrialPlan) -> dict[str, Any]:
         "requests": plan.requests,
         "concurrency": plan.users,
         "rounds": plan.rounds,
-        "locustfile": None if plan.locustfile is None else str(plan.locustfile),
         "headers": [name for name, _ in plan.headers],
         "warm": None if plan.warm is None else [str(request) for request in plan.warm],
         "server_args": list(plan.server_args),

@@ -39,11 +39,6 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
     notes = []
     if plan.facts.stock and any(result.policy == STOCK for result in policies):
         notes.append(plan.facts.stock)
-    if plan.locustfile and plan.warm is None and all(POLICIES[p].warms_up for p in plan.possible):
-        notes.append(
-            "no warm-up: what a locustfile requests is learnt from a policy without one; "
-            "add --policy stock, or name requests with --warm"
-        )
     notes += _without_page(plan, policies[0]) if policies else []
     for result in policies:
         runs, name = result.runs, result.policy

@@ -52,7 +52,6 @@ class ProgramPlan:
     figure: re.Pattern[str] | None = None  # its first group is a number that the program prints
     env: Mapping[str, str]  # added to the program's
     chdir: Path | None = None
-    run_timeout_s: float | None = None
     log_dir: Path | None = None
 
 
@@ -81,7 +80,7 @@ def run_program(plan: ProgramPlan, emit: OnEvent, stop: threading.Event) -> list
 
     Raises:
         NotMeasurable: no worker was seen, or not the figure.
-        ServerFailed: the program cannot be run, fails, or takes too long.
+        ServerFailed: the program cannot be run or fails.
         KeyboardInterrupt: `stop` was set; no process is left.
     """
     found = []
@@ -110,8 +109,6 @@ def _run(
     with Group(command, log=log, env={**os.environ, **plan.env}, cwd=plan.chdir) as group:
         while (code := group.exit_code()) is None:
             elapsed_s = time.monotonic() - began
-            if plan.run_timeout_s is not None and elapsed_s > plan.run_timeout_s:
-                raise group.failure(f"{policy}: it did not end in {plan.run_timeout_s:g} s")
             used_s = max(used_s, processor_s(group.pid))
             if series.is_due(elapsed_s):
                 sample = _sample(group.pid, elapsed_s, series)

@@ -34,15 +34,14 @@ from pasture.proc import processor
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
 from pasture.trial import image, responses
-from pasture.trial.equipment import Equipment, find_equipment
 from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.notes import notes_on
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import FindCauses, Job, private_a_worker, run_job
-from pasture.trial.server import Pause, RunFiles, server_environment
+from pasture.trial.server import Pause, RunFiles, features_of, require_server, server_environment
 from pasture.trust import private_files
-from pasture.warmup.requests import Request, parse_request
+from pasture.warmup.requests import Request
 
 _CONFIRMING_REPEATS = 4
 _DESCRIBE = (
@@ -109,12 +108,13 @@ def attempt_trial(
     check_plan(plan)
     pause = pausing(stop or threading.Event())
     interpreter = describe_interpreter(plan.server_python)
-    equipment = find_equipment(plan, on_event, pause)
+    require_server(plan)
+    features = features_of(plan)
     with (
         private_files.temporary_folder("pasture-try-") as directory,
         guarded(directory),
     ):
-        trial = _Trial(plan, equipment, on_event, pause, run_one, directory, find_causes)
+        trial = _Trial(plan, features, on_event, pause, run_one, directory, find_causes)
         trial.run_all()
         expected, differing = trial.compare()
     runs = sorted(trial.runs, key=lambda run: run.round)
@@ -140,7 +140,7 @@ class _Trial:
     """The plan of a trial, and its runs so far."""
 
     plan: TrialPlan
-    equipment: Equipment
+    features: frozenset[str]
     emit: OnEvent
     pause: Pause
     run_one: RunOne
@@ -253,7 +253,7 @@ class _Trial:
     def _confirming_run(self) -> list[Run]:
         plan = self.plan
         enough = _CONFIRMING_REPEATS * max(len(plan.urls), plan.users)
-        requests = plan.requests if plan.locustfile else min(plan.requests, enough)
+        requests = min(plan.requests, enough)
         try:
             return [self._run_job(self.reference, plan.rounds, requests, lambda event: None)]
         except KeyboardInterrupt:
@@ -276,10 +276,10 @@ class _Trial:
         name = f"{policy}-{round_ + 1}"
         directory = self.directory / name
         private_files.make_folder(directory)
-        warm, logs = warm_up(self.plan, self.runs), self._logs() / name
+        warm, logs = self.plan.warm_up, self._logs() / name
         made = self._image(policy, warm) if POLICIES[policy].out_of_image else None
         return Job(
-            self.plan, policy, round_, requests, warm, self.equipment, directory,
+            self.plan, policy, round_, requests, warm, self.features, directory,
             logs, self.find_causes, made,
         )  # fmt: skip
 
@@ -289,8 +289,8 @@ class _Trial:
             directory = self.directory / "image"
             private_files.make_folder(directory)
             files = RunFiles(directory, self._logs() / "image.log")
-            path, packages = image.path_of(files), self.equipment.server
-            variables = server_environment(self.plan, policy, files, packages, path)
+            path = image.path_of(files)
+            variables = server_environment(self.plan, policy, files, path)
             began = time.monotonic()
             image.build(self.plan, files, variables, warm, self.emit, self.pause)
             took = seconds(time.monotonic() - began)
@@ -308,38 +308,12 @@ class _Trial:
 
 
 def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
-    """Round and policy of each run, in their order; none of a policy that the server has not.
-
-    Where the warm-up has to be learnt from the load (a locustfile, and no list of its
-    own), policies without a warm-up go first in the first round.
-    """
-    first = list(plan.possible)
-    if plan.locustfile is not None and plan.warm is None:
-        first.sort(key=_serves_before)
+    """Round and policy of each run, in their order; none of a policy that the server has not."""
+    first = plan.possible
     order: list[tuple[int, str]] = []
     for round_ in range(plan.rounds):
         order.extend((round_, policy) for policy in (first if round_ % 2 == 0 else first[::-1]))
     return tuple(order)
-
-
-def _serves_before(policy: str) -> bool:
-    """Whether requests are served before the fork, or before the image is made."""
-    return POLICIES[policy].warms_up or POLICIES[policy].out_of_image
-
-
-def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
-    """The requests of a warm-up: the user's, or one for each distinct URL of the load.
-
-    A locustfile's requests are known once a policy without a warm-up was run; only what is safe to
-    repeat is taken from it.
-    """
-    if plan.warm is not None:
-        return plan.warm
-    if plan.locustfile is None:
-        return tuple(dict.fromkeys(plan.urls))
-    cold = (run for run in runs if not _serves_before(run.policy))
-    seen = dict.fromkeys(parse_request(path) for run in cold for path in run.paths)
-    return tuple(request for request in seen if request.method in ("GET", "HEAD"))
 
 
 def describe_machine() -> Mapping[str, Any]:

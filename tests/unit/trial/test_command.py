@@ -29,7 +29,6 @@ def test_what_no_command_line_can_name_is_learned(make_result: MakeResult) -> No
 
     assert best_command(make_result(urls=many)) == learns
     assert best_command(make_result(headers=(("Cookie", "secret"),))) == learns
-    assert best_command(make_result(locustfile=Path("locustfile.py"))) == learns
 
 
 def test_the_users_own_warm_up_arguments_and_folder_are_in_it(make_result: MakeResult) -> None:

@@ -39,10 +39,10 @@ def test_the_server_is_started_by_the_stub_with_the_image_and_its_folder(tmp_pat
     found = plan(tmp_path / "python", chdir=tmp_path, env={"PYTHONPATH": "/users"})
     command = server_command(found, "image", 80, files)
     assert command[:3] == [str(tmp_path / "pasture-python"), "-m", "pasture.servers.gunicorn"]
-    environ = server_environment(found, "image", files, Path("/apart"), tmp_path / "app.img")
+    environ = server_environment(found, "image", files, tmp_path / "app.img")
     assert environ["PASTURE_IMAGE"] == str(tmp_path / "app.img")
     assert environ["PASTURE_POLICY"] == "image"
-    assert environ["PYTHONPATH"] == f"{tmp_path}:/users:/apart"
+    assert environ["PYTHONPATH"] == f"{tmp_path}:/users"
     assert "PASTURE_IMAGE" not in server_environment(found, "seal", files)
 
 

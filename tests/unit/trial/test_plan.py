@@ -1,12 +1,11 @@
 """What is refused before any process is started."""
 
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pasture.errors import PastureError, PortTaken, UnknownPolicy, UsageError
+from pasture.errors import PastureError, UnknownPolicy, UsageError
 from pasture.trial.plan import TrialPlan, check_plan
 
 
@@ -20,9 +19,7 @@ def test_the_defaults_are_accepted() -> None:
     check_plan(TrialPlan(app="site:app"))
 
 
-@pytest.mark.parametrize(
-    "name", ["workers", "requests", "rounds", "server_timeout_s", "run_timeout_s"]
-)
+@pytest.mark.parametrize("name", ["workers", "requests", "rounds", "server_timeout_s"])
 def test_nothing_can_be_zero(name: str) -> None:
     error = _refused(**{name: 0})
 
@@ -43,23 +40,10 @@ def test_policies_are_named_once_each(policies: tuple[str, ...]) -> None:
     assert isinstance(_refused(policies=policies), UsageError)
 
 
-def test_a_taken_port_is_found_before_the_start() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        error = _refused(port=port)
-
-    assert isinstance(error, PortTaken) and str(port) in error.message
-
-
-def test_files_and_directories_must_exist(tmp_path: Path) -> None:
+def test_the_folder_of_the_server_must_exist(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
 
     assert str(absent) in _refused(chdir=absent).message
-    assert str(absent) in _refused(locustfile=absent).message
-
-
-def test_an_interpreter_for_the_load_is_one_for_a_locustfile() -> None:
-    assert "locustfile" in _refused(load_python="/usr/bin/python3").message
 
 
 def test_a_load_needs_a_url() -> None:

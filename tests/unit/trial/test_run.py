@@ -25,7 +25,6 @@ from pasture.errors import (
 from pasture.launch.session import Group
 from pasture.trial import attempt_trial, run_trial
 from pasture.trial.document import as_document
-from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import Run, Shutdown, TrialResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers
@@ -67,9 +66,9 @@ class Stage:
 
 
 @pytest.fixture(autouse=True)
-def equipment_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Equipment()
-    monkeypatch.setattr("pasture.trial.trial.find_equipment", lambda *_: found)
+def server_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pasture.trial.trial.require_server", lambda plan: None)
+    monkeypatch.setattr("pasture.trial.trial.features_of", lambda plan: frozenset())
 
 
 @pytest.fixture
@@ -122,25 +121,6 @@ def test_a_warm_up_of_the_users_own_is_taken(stage: Stage) -> None:
     stage.try_out(policies=("seal",), warm=(Request("GET", "/warm"),))
 
     assert stage.jobs[0].warm == (Request("GET", "/warm"),)
-
-
-def test_the_warm_up_of_a_locustfile_is_learnt_from_a_policy_without_one(
-    make_run: MakeRun,
-) -> None:
-    paths = ("GET /a", "POST /orders", "GET /b", "GET /a")
-    stage = Stage(make_run, lambda job, number: "same", paths=paths)
-
-    stage.try_out(policies=("seal", "stock"), locustfile=Path(__file__))
-
-    assert [(job.policy, len(job.warm)) for job in stage.jobs] == [("stock", 0), ("seal", 2)]
-    assert stage.jobs[1].warm == (Request("GET", "/a"), Request("GET", "/b"))
-
-
-def test_a_locustfile_without_a_policy_to_learn_from_is_noted(stage: Stage) -> None:
-    result = stage.try_out(policies=("seal",), locustfile=Path(__file__), rounds=2)
-
-    assert [job.warm for job in stage.jobs] == [(), ()]
-    assert "--warm" in result.notes[0]
 
 
 def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: MakeRun) -> None:
