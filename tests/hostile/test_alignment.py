@@ -25,7 +25,7 @@ STEPS = {
     "seal": "pasture.seal()",
     "collect": "pasture.collect()",
     "install": "pasture.gc.install(); gc.collect()",
-    "side-table": "pasture.seal('side-table'); gc.collect(); in_child(gc.collect)",
+    "freeze": "pasture.seal('freeze'); gc.collect(); in_child(gc.collect)",
     "seal and collect": "pasture.seal(); pasture.collect(); in_child(pasture.collect)",
 }
 

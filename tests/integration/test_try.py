@@ -408,21 +408,6 @@ def test_a_production_servers_socket_and_pid_file_are_left_alone(tmp_path, monke
 
 
 @pytest.mark.once
-def test_a_server_is_tried_out_of_an_image_that_the_trial_builds(tmp_path):
-    figures, logs = tmp_path / "figures.json", tmp_path / "logs"
-    done = pasture_try(
-        "steady_app:application", *SMALL, *policies("stock", "image"), "--url", "/sum",
-        "--env", "A_SECRET=not-on-a-command-line", "--json", str(figures), "--log-dir", str(logs),
-    )  # fmt: skip
-    assert done.returncode == 0
-    assert json.loads(figures.read_text())["policies"]["image"]["shortfalls"] == []
-    assert re.search(r"image: [\d.]+ MB, built in ", done.stdout)
-    log = (logs / "image-1.server.log").read_text()
-    assert "pasture-python: started from the image: " in log
-    assert "sealed, " in log
-
-
-@pytest.mark.once
 def test_a_refork_that_the_workers_cannot_do_is_said_beside_its_figures():
     done = pasture_try(
         "steady_app:application", *SMALL, *policies("refork"),

@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, UsageError
-from pasture.interpreter import current
 from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
 from pasture.serving.recycle import DEFAULT_JITTER, MemoryLimit, parse_jitter, parse_limit
@@ -86,15 +85,6 @@ def _read_learned(path: str | Path) -> Profile | None:
         return file.Profile(problems=(f"{error}; what was learned is not used",))
 
 
-def _parse_policy(name: str) -> Policy:
-    policy = find_policy(name)
-    if "lazy-imports" in policy.loading and sys.version_info < (3, 15):
-        raise UsageError(
-            f"policy {name} needs CPython 3.15, and this is {current()}", hint="--policy seal"
-        )
-    return policy
-
-
 def _parse_requests(
     lines: str | Iterable[str], file: Raw, headers: Iterable[str], headers_file: Raw
 ) -> Requests:
@@ -116,7 +106,7 @@ class ServerSettings:
         metavar="NAME",
         help=f"What is done to the heap: {', '.join(POLICIES)}.  [default: {DEFAULT_POLICY}]",
         default=DEFAULT_POLICY,
-        parse=_parse_policy,
+        parse=find_policy,
     )
     warm_up: Requests = setting(
         "PASTURE_WARM",

@@ -6,7 +6,6 @@ headers of the trial are never in the line: they may be secrets.
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,8 +19,6 @@ from pasture.warmup.requests import Request
 _MAX_WARM = 4
 """More requests than that are no command line: the server learns them."""
 
-_IMAGE = "app.img"
-
 
 def best_command(result: TrialResult) -> str:
     """What to type; "" if no policy saves anything."""
@@ -30,9 +27,8 @@ def best_command(result: TrialResult) -> str:
     if winner is None:
         return ""
     plan, policy = result.plan, POLICIES[winner.policy]
-    words = _by_image(plan) if policy.out_of_image else _by_policy(plan, policy)
     folder = f"cd {shlex.quote(str(plan.chdir))} && " if plan.chdir is not None else ""
-    return f"{folder}{words} {_server(plan)}"
+    return f"{folder}{_by_policy(plan, policy)} {_server(plan)}"
 
 
 def _is_trusted(result: TrialResult, policy: PolicyResult) -> bool:
@@ -47,14 +43,6 @@ def _by_policy(plan: TrialPlan, policy: Policy) -> str:
     learns = () if not policy.warms_up or warm else ("--auto",)
     listed = warm if policy.warms_up else ()
     return _line("pasture", "run", *name, *learns, *_warm(listed))
-
-
-def _by_image(plan: TrialPlan) -> str:
-    """Warmed up by few requests; more come from a profile, which a user has to record first."""
-    app = ("--app", plan.app, *_warm(warm)) if (warm := _few(plan)) else ()
-    module = re.split(r"[:(]", plan.app, maxsplit=1)[0]
-    build = _line("pasture", "image", "build", "-o", _IMAGE, "--preload", module, *app)
-    return f"{build} && {_line('pasture', 'run', '--image', _IMAGE)}"
 
 
 def _few(plan: TrialPlan) -> tuple[Request, ...]:

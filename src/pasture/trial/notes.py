@@ -6,7 +6,6 @@ the policy had no part in misleads more than none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,14 +22,13 @@ from pasture.log_lines import (
     some,
 )
 from pasture.proc.sampler import Sample
-from pasture.sealing.policy import POLICIES, Policy
+from pasture.sealing.policy import Policy
 from pasture.trial import responses
 from pasture.trial.measurement import PolicyResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK
 
 _MAX_URLS = 5
-_NOT_OUT_OF_IMAGE = re.compile(r"^pasture-python: /[^:]*: (.*)$", re.MULTILINE)
 _DENIALS = frozenset((401, 403))
 
 
@@ -52,12 +50,6 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
             notes.append(f"{name}: {_timed_out(result)} within {plan.server_timeout_s:g} s")
         if any(run.load.requests < plan.requests for run in runs):
             notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
-        if result.disagreements and "lazy-imports" in POLICIES[name].loading:
-            notes.append(
-                f"{name}: a module that is imported for its effect alone may never be loaded; "
-                "--env PASTURE_LAZY_IMPORTS=PACKAGE imports a package of yours at once: try a "
-                "whole one first, then parts of it"
-            )
         if not all(run.shutdown.by_itself for run in runs):
             notes.append(f"{name}: the server did not end on SIGTERM and was killed")
         if any(len(run.final.workers) < plan.workers for run in runs):
@@ -96,8 +88,6 @@ def shortfalls(
         final: the sample after the load. A server that reforks has a mold from the start.
     """
     found = []
-    if policy.out_of_image and (why := _NOT_OUT_OF_IMAGE.search(log)):
-        found.append(f"did not start out of its image: {why[1]}")
     if policy.refork and not final.others:
         found.append(f"did not refork: {_reason(NO_REFORK, log)}")
     elif policy.refork and not find(REFORKED, log) and (failed := find(REFORK_FAILED, log)):

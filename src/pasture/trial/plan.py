@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.errors import MissingExtra, UsageError
+from pasture.errors import UsageError
 from pasture.proc import smaps
 from pasture.sealing.policy import POLICIES, find_policy
 from pasture.serving import app_name
-from pasture.serving.starter import STUB
 from pasture.trial.servers import SERVERS, find_server
 from pasture.trial.servers.facts import STOCK, ServerFacts
 from pasture.warmup.requests import Header, Request
@@ -94,14 +93,11 @@ def check_plan(plan: TrialPlan) -> None:
         UsageError: a number out of range, a missing file or directory, a policy twice, no such
             server, or what is not for a trial of it.
         UnknownPolicy: no such policy; the hint names the nearest.
-        MissingExtra: no image can be built, and a policy needs one.
         NoPrivilege: this machine does not show memory figures.
     """
     _check_numbers(plan)
     _check_policies(plan.policies)
     plan.facts.check(plan.server_args, plan.env, plan.workers)
-    if any(POLICIES[policy].out_of_image for policy in plan.possible):
-        _require_stub(plan.server_python)
     if not plan.possible:
         policy, why = next(iter(plan.impossible.items()))
         raise UsageError(f"{policy}: {why}", hint=f"leave it out, or try it under {DEFAULT_SERVER}")
@@ -122,14 +118,6 @@ def _check_policies(names: tuple[str, ...]) -> None:
         raise UsageError("a policy is named twice", hint="name each policy once")
     for name in names:
         find_policy(name)
-
-
-def _require_stub(python: str) -> None:
-    if not Path(python).with_name(STUB).exists():
-        raise MissingExtra(
-            f"the policy image needs {STUB} next to {python}",
-            hint="pip install 'pasture[image]', or leave that policy out",
-        )
 
 
 def _check_files(plan: TrialPlan) -> None:

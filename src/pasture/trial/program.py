@@ -185,7 +185,7 @@ def plan_of(
         UsageError: the expression is none or has no group, or a policy cannot be compared here.
     """
     for policy in policies:
-        if policy in POLICIES and (POLICIES[policy].refork or POLICIES[policy].out_of_image):
+        if policy in POLICIES and POLICIES[policy].refork:
             raise UsageError(
                 f"the policy {policy} is for servers", hint="stock, freeze or seal for a program"
             )

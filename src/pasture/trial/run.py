@@ -30,7 +30,6 @@ from pasture.trial.notes import shortfalls
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import always_failing
 from pasture.trial.server import Pause, RunFiles
-from pasture.warmup.requests import Request
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5
@@ -54,17 +53,15 @@ class Job:
     policy: str
     round: int
     requests: int  # number to send; a run that only confirms answers sends fewer than the plan
-    warm: tuple[Request, ...]  # requests of the warm-up, if the policy has one
     features: frozenset[str]  # what this server has, see `ServerFacts.features`
     directory: Path  # place for files of this run alone; exists and is empty
     log_prefix: Path  # start of the log files' path
     find_causes: FindCauses | None = None
-    image: Path | None = None  # that the server starts out of, if the policy says so
 
     @property
     def warms_up(self) -> bool:
         """Whether requests are served before the fork."""
-        return POLICIES[self.policy].warms_up and bool(self.warm)
+        return POLICIES[self.policy].warms_up
 
 
 def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
@@ -78,7 +75,7 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
     """
     plan = job.plan
     files = RunFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
-    server.write_warm_up(files, job.warm, plan.headers)
+    server.write_warm_up(files, plan)
     port = free_port()
     with _server(job, port, files) as group:
         until_answer_s = server.wait_until_it_answers(
@@ -128,7 +125,7 @@ def causes_of(master_pid: int, find: FindCauses | None, emit: OnEvent) -> Mappin
 
 def _server(job: Job, port: int, files: RunFiles) -> Group:
     plan = job.plan
-    variables = server.server_environment(plan, job.policy, files, job.image)
+    variables = server.server_environment(plan, job.policy, files)
     if job.find_causes is not None:
         variables[snapshot.VARIABLE] = str(files.snapshot)
     return Group(

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
@@ -47,8 +46,7 @@ class RunFiles:
 
     def __init__(self, directory: Path, log: Path) -> None:
         self.directory, self.log = directory, log
-        self.warm = directory / "warm.txt"  # `METHOD PATH` lines, for the server
-        self.warm_headers = directory / "warm-headers.txt"  # `Name: value` lines, for the server
+        self.warm = directory / "warm.txt"  # `METHOD PATH` and `Name: value` lines, for the server
         self.report = directory / "report.json"  # written by the server's process
         self.snapshot = directory / "heap-{pid}.snapshot"  # likewise, where causes are looked for
         self.load_settings = directory / "load.json"  # for the load generator
@@ -102,7 +100,6 @@ def server_environment(
     plan: TrialPlan,
     policy: str,
     files: RunFiles,
-    image: Path | None = None,
 ) -> dict[str, str]:
     """Our environment, the user's additions, and what gives the server its policy and files.
 
@@ -112,35 +109,22 @@ def server_environment(
     ours = to_environment(
         policy=policy,
         warm_file=files.warm,
-        warm_headers_file=files.warm_headers,
         report_file=files.report,
     )
     whole = environment(
         {
             **plan.env,
-            **_with_packages(plan, image),
             **ours,
-            **({"PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"} if image else {}),
             "PYTHONUNBUFFERED": "1",
         }
     )
     return {name: value for name, value in whole.items() if not plan.facts.reads(name)}
 
 
-def _with_packages(plan: TrialPlan, image: Path | None = None) -> dict[str, str]:
-    """An image is built in another folder than the server's, which is on the path of both."""
-    if image is None:
-        return {}
-    users = plan.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    first = str((plan.chdir or Path()).absolute())
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (first, users)))}
-
-
-def write_warm_up(files: RunFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
+def write_warm_up(files: RunFiles, plan: TrialPlan) -> None:
     """Write the requests that a policy with a warm-up serves before the fork."""
-    private_files.write(files.warm, "".join(f"{request}\n" for request in warm))
-    lines = "".join(f"{name}: {value}\n" for name, value in headers)
-    private_files.write(files.warm_headers, lines)
+    lines = [*map(str, plan.warm_up), *(f"{name}: {value}" for name, value in plan.headers)]
+    private_files.write(files.warm, "".join(f"{line}\n" for line in lines))
 
 
 def read_report(files: RunFiles) -> Mapping[str, Any] | None:

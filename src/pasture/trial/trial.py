@@ -11,14 +11,13 @@ import json
 import os
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pasture.display.progress import Finished, OnEvent, Started
-from pasture.display.units import count, megabytes, seconds
+from pasture.display.units import count
 from pasture.errors import (
     AppDidNotAnswer,
     AppImportFailed,
@@ -33,15 +32,14 @@ from pasture.launch.session import guarded, pausing
 from pasture.proc import processor
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
-from pasture.trial import image, responses
+from pasture.trial import responses
 from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.notes import notes_on
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import FindCauses, Job, private_a_worker, run_job
-from pasture.trial.server import Pause, RunFiles, features_of, require_server, server_environment
+from pasture.trial.server import Pause, features_of, require_server
 from pasture.trust import private_files
-from pasture.warmup.requests import Request
 
 _CONFIRMING_REPEATS = 4
 _DESCRIBE = (
@@ -150,7 +148,6 @@ class _Trial:
     failures: list[Failure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
-    image: Path | None = None  # once a policy has needed it
 
     @property
     def reference(self) -> str:
@@ -276,27 +273,10 @@ class _Trial:
         name = f"{policy}-{round_ + 1}"
         directory = self.directory / name
         private_files.make_folder(directory)
-        warm, logs = self.plan.warm_up, self._logs() / name
-        made = self._image(policy, warm) if POLICIES[policy].out_of_image else None
         return Job(
-            self.plan, policy, round_, requests, warm, self.features, directory,
-            logs, self.find_causes, made,
+            self.plan, policy, round_, requests, self.features, directory,
+            self._logs() / name, self.find_causes,
         )  # fmt: skip
-
-    def _image(self, policy: str, warm: tuple[Request, ...]) -> Path:
-        """Built for the first server that starts out of it."""
-        if self.image is None:
-            directory = self.directory / "image"
-            private_files.make_folder(directory)
-            files = RunFiles(directory, self._logs() / "image.log")
-            path = image.path_of(files)
-            variables = server_environment(self.plan, policy, files, path)
-            began = time.monotonic()
-            image.build(self.plan, files, variables, warm, self.emit, self.pause)
-            took = seconds(time.monotonic() - began)
-            self.notes.append(f"{policy}: {megabytes(path.stat().st_size)}, built in {took}")
-            self.image = path
-        return self.image
 
     def _logs(self) -> Path:
         logs = self.plan.log_dir or self.directory

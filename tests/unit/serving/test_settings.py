@@ -273,9 +273,3 @@ def test_a_part_of_a_setting_that_is_not_given_is_not_read(name: str) -> None:
     assert read_environment({}, **{name: "nonsense"}) == read_environment({})
     with pytest.raises(UsageError):
         read_environment({}, max_uss="200M", refork="7", **{name: "nonsense"})
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 15), reason="lazy imports came with CPython 3.15")
-def test_a_policy_that_the_interpreter_cannot_carry_out_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs CPython 3.15"):
-        read_environment({"PASTURE_POLICY": "lazy"})

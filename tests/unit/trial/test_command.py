@@ -63,11 +63,6 @@ def test_each_server_is_started_in_its_own_words(
         ("freeze", "pasture run --policy freeze gunicorn"),
         ("refork", "pasture run --policy refork gunicorn"),
         ("warm-freeze", "pasture run --policy warm-freeze --warm / gunicorn"),
-        (
-            "image",
-            "pasture image build -o app.img --preload site --app site:application --warm / "
-            "&& pasture run --image app.img gunicorn",
-        ),
     ],
 )
 def test_it_is_the_command_of_the_policy_that_saves_most(

@@ -7,6 +7,7 @@ import pytest
 
 from pasture.errors import PastureError, UnknownPolicy, UsageError
 from pasture.trial.plan import TrialPlan, check_plan
+from pasture.warmup.requests import Request
 
 
 def _refused(**changes: Any) -> PastureError:
@@ -53,3 +54,10 @@ def test_a_load_needs_a_url() -> None:
 def test_one_user_a_worker_is_simulated_unless_asked_otherwise() -> None:
     assert TrialPlan(app="a", workers=3).users == 3
     assert TrialPlan(app="a", workers=3, concurrency=7).users == 7
+
+
+def test_the_warm_up_is_the_users_or_one_request_for_each_distinct_url() -> None:
+    a, b = Request("GET", "/a"), Request("GET", "/b")
+
+    assert TrialPlan(app="a", urls=(a, b, a)).warm_up == (a, b)
+    assert TrialPlan(app="a", urls=(a, b, a), warm=(b,)).warm_up == (b,)

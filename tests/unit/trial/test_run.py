@@ -31,7 +31,6 @@ from pasture.trial.responses import UrlAnswers
 from pasture.trial.run import Job, _check_server, causes_of
 from pasture.trial.server import Pause
 from pasture.trial.trial import describe_interpreter, schedule
-from pasture.warmup.requests import Request
 
 MakeRun = Callable[..., Run]
 
@@ -107,20 +106,6 @@ def test_a_policy_has_all_its_rounds_in_the_result(stage: Stage) -> None:
     result = stage.try_out(policies=("stock", "seal"), rounds=2)
 
     assert [[run.round for run in p.runs] for p in result.policies] == [[0, 1], [0, 1]]
-
-
-def test_the_warm_up_is_one_request_for_each_distinct_url(stage: Stage) -> None:
-    a, b = Request("GET", "/a"), Request("GET", "/b")
-
-    stage.try_out(policies=("seal",), urls=(a, b, a))
-
-    assert stage.jobs[0].warm == (a, b)
-
-
-def test_a_warm_up_of_the_users_own_is_taken(stage: Stage) -> None:
-    stage.try_out(policies=("seal",), warm=(Request("GET", "/warm"),))
-
-    assert stage.jobs[0].warm == (Request("GET", "/warm"),)
 
 
 def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: MakeRun) -> None:

@@ -114,7 +114,7 @@ def test_the_environment_names_policy_and_files(files: RunFiles) -> None:
 def test_a_policy_of_the_surroundings_is_not_inherited(
     files: RunFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PASTURE_POLICY", "dismiss")
+    monkeypatch.setenv("PASTURE_POLICY", "freeze")
     monkeypatch.setenv("PASTURE_SOMETHING", "else")
 
     environment = server.server_environment(PLAN, "stock", files)
@@ -124,10 +124,11 @@ def test_a_policy_of_the_surroundings_is_not_inherited(
 
 
 def test_the_warm_up_is_written_as_lines(files: RunFiles) -> None:
-    server.write_warm_up(files, (Request("GET", "/a"), Request("POST", "/b?c")), PLAN.headers)
+    warm = (Request("GET", "/a"), Request("POST", "/b?c"))
 
-    assert files.warm.read_text() == "GET /a\nPOST /b?c\n"
-    assert files.warm_headers.read_text() == "Cookie: a=b\n"
+    server.write_warm_up(files, replace(PLAN, warm=warm))
+
+    assert files.warm.read_text() == "GET /a\nPOST /b?c\nCookie: a=b\n"
 
 
 @pytest.mark.parametrize(

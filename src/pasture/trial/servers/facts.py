@@ -13,9 +13,7 @@ from pathlib import Path
 
 from pasture.errors import UsageError
 from pasture.proc import tree
-from pasture.sealing.policy import POLICIES
 from pasture.servers.engines import ENGINES
-from pasture.serving.starter import STUB
 
 STOCK = "stock"
 """The policy under which a server runs as its makers ship it."""
@@ -48,8 +46,6 @@ class Start:
 
     def by_pasture(self, name: str) -> list[str]:
         """The beginning of a command line under which pasture runs a server with the policy."""
-        if POLICIES[self.policy].out_of_image:
-            return [str(Path(self.python).with_name(STUB)), "-m", ENGINES[name].module]
         return [self.python, "-m", "pasture", "run", "--policy", self.policy, name]
 
     def plain_or_by_pasture(self, name: str, *plain: str) -> list[str]:
@@ -100,8 +96,6 @@ class ServerFacts:
     refused_word: re.Pattern[str] = NEVER  # an argument that reads more options from a file
     variables: str = ""  # prefix of variables that it reads its options from
     features: str = ""  # program that prints words, run in its interpreter; "" if there is none
-    # Modules of the server that an image has besides the application.
-    preload: tuple[str, ...] = ()
     phrases: Phrases = Phrases()
 
     @property
