@@ -18,13 +18,12 @@ from pasture.display.atomic import write_json
 from pasture.display.json_option import json_option
 from pasture.display.terminal import Terminal, error_terminal, output_terminal
 from pasture.display.units import megabytes
-from pasture.doctor import checks, hung, sharing, waits
+from pasture.doctor import checks, hung, sharing, trouble, waits
 from pasture.doctor.boot import boot
 from pasture.doctor.evidence import Evidence, gather
 from pasture.doctor.findings import as_document, print_findings, verdict
 from pasture.errors import NoPrivilege, ObstaclesFound, PastureError, UsageError
 from pasture.proc import tree
-from pasture.scoreboard import trouble
 from pasture.trust.untrusted_text import printable
 
 if TYPE_CHECKING:

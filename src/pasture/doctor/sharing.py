@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.findings import Finding
+from pasture.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
-from pasture.scoreboard.trouble import MIN_PRIVATE_BYTES, holds_little
 from pasture.serving import restart
 from pasture.serving.settings import SETTINGS
 
@@ -47,8 +47,7 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
         yield Finding(
             "preload",
             True,
-            f"workers hold {megabytes(private)} of {megabytes(rss)} for themselves, and the "
-            f"master only {megabytes(seen.master.rss_bytes)}: {late}",
+            f"{held(seen.master, private, rss)}: {late}",
             cost=f"up to {megabytes(private)} for each worker",
             fix=fix,
         )
