@@ -7,12 +7,10 @@ headers of the trial are never in the line: they may be secrets.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.trial.measurement import PolicyResult, TrialResult
-from pasture.trial.plan import TrialPlan
 from pasture.trial.summary import best
 from pasture.warmup.requests import Request
 
@@ -27,41 +25,20 @@ def best_command(result: TrialResult) -> str:
     if winner is None:
         return ""
     plan, policy = result.plan, POLICIES[winner.policy]
+    words = ["pasture", "run"]
+    if policy.name != DEFAULT_POLICY:
+        words += ["--policy", policy.name]
+    if policy.warms_up and (plan.headers or len(plan.warm_up) > _MAX_WARM):
+        words.append("--auto")
+    elif policy.warms_up:
+        for one in plan.warm_up:
+            words += ["--warm", one.path if one == Request("GET", one.path) else str(one)]
+    server = [word.format(app=plan.app, workers=plan.workers) for word in plan.facts.served_by]
     folder = f"cd {shlex.quote(str(plan.chdir))} && " if plan.chdir is not None else ""
-    return f"{folder}{_by_policy(plan, policy)} {_server(plan)}"
+    return folder + shlex.join((*words, plan.server, *server, *plan.server_args))
 
 
 def _is_trusted(result: TrialResult, policy: PolicyResult) -> bool:
     failed = any(failure.policy == policy.policy for failure in result.failures)
     late = policy.timeouts > result.reference.timeouts
     return not (failed or late or policy.disagreements or policy.shortfalls)
-
-
-def _by_policy(plan: TrialPlan, policy: Policy) -> str:
-    name = () if policy.name == DEFAULT_POLICY else ("--policy", policy.name)
-    warm = _few(plan)
-    learns = () if not policy.warms_up or warm else ("--auto",)
-    listed = warm if policy.warms_up else ()
-    return _line("pasture", "run", *name, *learns, *_warm(listed))
-
-
-def _few(plan: TrialPlan) -> tuple[Request, ...]:
-    """The requests of the warm-up, if a command line can name them; none otherwise."""
-    return () if plan.headers or len(plan.warm_up) > _MAX_WARM else plan.warm_up
-
-
-def _warm(requests: Sequence[Request]) -> tuple[str, ...]:
-    return tuple(
-        word
-        for one in requests
-        for word in ("--warm", one.path if one == Request("GET", one.path) else str(one))
-    )
-
-
-def _server(plan: TrialPlan) -> str:
-    words = [word.format(app=plan.app, workers=plan.workers) for word in plan.facts.served_by]
-    return _line(plan.server, *words, *plan.server_args)
-
-
-def _line(*words: str) -> str:
-    return shlex.join(words)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,14 +90,13 @@ def read_result(files: RunFiles) -> LoadResult:
             "the load sent no request" + (f": {reason}" if reason else ""),
             hint="the log of the load ends with\n" + tail(log),
         ) from None
-    answers = {url: _url_answers(found) for url, found in result["answers"].items()}
+    answers = {
+        url: UrlAnswers(
+            {int(status): count for status, count in found["statuses"].items()},
+            found["bodies"], found["error"], found["timeouts"], found["skeletons"],
+        )
+        for url, found in result["answers"].items()
+    }  # fmt: skip
     failures = sum(found.failures for found in answers.values())
     figures = load_figures(result["latencies_ms"], failures, result["seconds"])
     return LoadResult(figures, answers, tuple(result["paths"]))
-
-
-def _url_answers(found: Mapping[str, Any]) -> UrlAnswers:
-    statuses = {int(status): count for status, count in found["statuses"].items()}
-    return UrlAnswers(
-        statuses, found["bodies"], found["error"], found["timeouts"], found["skeletons"]
-    )

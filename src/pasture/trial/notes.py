@@ -44,10 +44,16 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
             notes.append(f"{name}: memory was swapped out, which no figure here counts")
         if sum(run.load.failures for run in runs) > result.timeouts:
             failures = sum(run.load.failures for run in runs) - result.timeouts
-            urls = some(responses.failing(responses.merge(run.answers for run in runs)), _MAX_URLS)
-            notes.append(f"{name}: {count(failures, 'request')} failed ({urls})")
+            failing = responses.failing(responses.merge(run.answers for run in runs))
+            notes.append(
+                f"{name}: {count(failures, 'request')} failed ({some(failing, _MAX_URLS)})"
+            )
         if result.timeouts:
-            notes.append(f"{name}: {_timed_out(result)} within {plan.server_timeout_s:g} s")
+            urls = ", ".join(responses.timed_out(responses.merge(run.answers for run in runs)))
+            notes.append(
+                f"{name}: {count(result.timeouts, 'request')} timed out, with no answer ({urls}) "
+                f"within {plan.server_timeout_s:g} s"
+            )
         if any(run.load.requests < plan.requests for run in runs):
             notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
         if not all(run.shutdown.by_itself for run in runs):
@@ -55,12 +61,6 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
         if any(len(run.final.workers) < plan.workers for run in runs):
             notes.append(f"{name}: not all workers were alive at the end")
     return tuple(notes)
-
-
-def _timed_out(result: PolicyResult) -> str:
-    """As in `3 requests had no answer (GET /slow)`."""
-    urls = responses.timed_out(responses.merge(run.answers for run in result.runs))
-    return f"{count(result.timeouts, 'request')} timed out, with no answer ({', '.join(urls)})"
 
 
 def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:

@@ -6,7 +6,6 @@ run again.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -95,7 +94,9 @@ def check_plan(plan: TrialPlan) -> None:
         UnknownPolicy: no such policy; the hint names the nearest.
         NoPrivilege: this machine does not show memory figures.
     """
-    _check_numbers(plan)
+    for name in ("workers", "requests", "users", "rounds", "server_timeout_s"):
+        if getattr(plan, name) <= 0:
+            raise UsageError(f"{name} must be more than 0", hint=f"it is {getattr(plan, name)}")
     _check_policies(plan.policies)
     plan.facts.check(plan.server_args, plan.env, plan.workers)
     if not plan.possible:
@@ -103,12 +104,6 @@ def check_plan(plan: TrialPlan) -> None:
         raise UsageError(f"{policy}: {why}", hint=f"leave it out, or try it under {DEFAULT_SERVER}")
     _check_files(plan)
     smaps.require_smaps_rollup()
-
-
-def _check_numbers(plan: TrialPlan) -> None:
-    for name in ("workers", "requests", "users", "rounds", "server_timeout_s"):
-        if getattr(plan, name) <= 0:
-            raise UsageError(f"{name} must be more than 0", hint=f"it is {getattr(plan, name)}")
 
 
 def _check_policies(names: tuple[str, ...]) -> None:
@@ -123,19 +118,14 @@ def _check_policies(names: tuple[str, ...]) -> None:
 def _check_files(plan: TrialPlan) -> None:
     if plan.chdir is not None and not plan.chdir.is_dir():
         raise UsageError(f"no such directory: {plan.chdir}", hint="check --chdir")
-    if plan.chdir is None:
-        _check_working_directory()
+    try:
+        _ = plan.chdir or Path.cwd()
+    except OSError:
+        raise UsageError(
+            "the working directory is not there any more", hint="change to another, or say --chdir"
+        ) from None
     meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
     if meant and plan.app.partition(":")[0].endswith(".py"):
         raise UsageError(f"{plan.app} is a file, and no application in a module", hint=meant)
     if not plan.urls:
         raise UsageError("no URL to request", hint="name one with --url")
-
-
-def _check_working_directory() -> None:
-    try:
-        os.getcwd()  # noqa: PTH109
-    except OSError:
-        raise UsageError(
-            "the working directory is not there any more", hint="change to another, or say --chdir"
-        ) from None

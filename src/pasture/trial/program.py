@@ -112,7 +112,9 @@ def _run(
             used_s = max(used_s, processor_s(group.pid))
             if series.is_due(elapsed_s):
                 sample = _sample(group.pid, elapsed_s, series)
-                if sample is not None and _is_more(sample, most):
+                if sample is not None and (
+                    most is None or sample.total_pss_bytes > most.total_pss_bytes
+                ):
                     most = sample
             pause(_POLL_S)
         elapsed_s = time.monotonic() - began
@@ -149,10 +151,6 @@ def _sample(pid: int, elapsed_s: float, series: Series) -> Sample | None:
         return None
     series.add(sample, time.monotonic() - began)
     return sample
-
-
-def _is_more(sample: Sample, most: Sample | None) -> bool:
-    return most is None or sample.total_pss_bytes > most.total_pss_bytes
 
 
 def _figure(plan: ProgramPlan, policy: str, text: str) -> float | None:

@@ -273,18 +273,15 @@ class _Trial:
         name = f"{policy}-{round_ + 1}"
         directory = self.directory / name
         private_files.make_folder(directory)
-        return Job(
-            self.plan, policy, round_, requests, self.features, directory,
-            self._logs() / name, self.find_causes,
-        )  # fmt: skip
-
-    def _logs(self) -> Path:
         logs = self.plan.log_dir or self.directory
         try:
             private_files.make_folder(logs)
         except OSError as error:
             raise UsageError(f"cannot write logs: {error}", hint="check --log-dir") from None
-        return logs.resolve()
+        return Job(
+            self.plan, policy, round_, requests, self.features, directory,
+            logs.resolve() / name, self.find_causes,
+        )  # fmt: skip
 
 
 def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
