@@ -204,7 +204,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     check_plan(plan)
     if baseline is not None:
         causes = causes or baseline.has_causes
-        now = describe_interpreter(plan.server_python)
+        now = describe_interpreter()
         require_same_trial(baseline.document, plan, now, describe_machine())
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
         find_causes = _explainer() if causes else None

@@ -1,7 +1,7 @@
 """The named policies: the steps that each takes, from loading to the worker's exit.
 
 Owns the table. A policy is data; `gc_settings`, `steps`, `child` and `exit` carry its steps out.
-The first three rows are published designs. They are here for users to compare against.
+The first three rows are published designs (Instagram, December 2017), for users to compare against.
 """
 
 from __future__ import annotations
@@ -48,7 +48,6 @@ class Policy:
     """
 
     name: str
-    summary: str
     choose: str = ""
     loading: tuple[LoadingStep, ...] = ()
     prepare: tuple[PrepareStep, ...] = ("close-connections",)
@@ -83,12 +82,10 @@ class Policy:
 _TABLE: tuple[Policy, ...] = (
     Policy(
         "stock",
-        "preload the application, nothing else",
         "what the others are compared with: the server preloads, no more",
     ),
     Policy(
         "freeze",
-        "no collection while loading, gc.freeze() before the fork (Instagram, December 2017)",
         "where nothing may be installed: `gc.freeze()` is two lines",
         loading=("gc-off",),
         heap=("freeze",),
@@ -96,7 +93,6 @@ _TABLE: tuple[Policy, ...] = (
     ),
     Policy(
         "warm-freeze",
-        "warm up, collect, gc.freeze(): the best published recipe",
         "the same after a warm-up: the best without an extension",
         prepare=("warm-up", "close-connections"),
         heap=("collect", "freeze"),
@@ -104,9 +100,6 @@ _TABLE: tuple[Policy, ...] = (
     ),
     Policy(
         "seal",
-        "warm up, collect, gather the code that ran, make the heap immortal, freeze, "
-        "give free memory back, plug its holes, put a large heap into huge pages; leave without "
-        "finalization",
         "in most cases: saves most; give it requests for its warm-up",
         prepare=("warm-up", "resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "trace-code"),
@@ -119,8 +112,6 @@ _TABLE += (
     dataclasses.replace(
         _TABLE[-1],
         name="refork",
-        summary="seal without a warm-up; then a worker that has served becomes the next parent, "
-        "after 50, 500, and each 2,000 requests",
         choose="gunicorn without a list of requests: serving is the warm-up",
         prepare=("resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "gather-code"),

@@ -6,7 +6,6 @@ run again.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,7 +50,6 @@ class TrialPlan:
     log_dir: Path | None = None  # where the logs of server and load stay; None keeps none
     rounds: int = 1  # how often each policy is run; the order turns around after each round
     limit_bytes: int | None = None  # of memory, for which the workers that fit are counted
-    server_python: str = sys.executable  # interpreter of the server
 
     @property
     def users(self) -> int:

@@ -55,8 +55,8 @@ class RunFiles:
 
 
 def require_server(plan: TrialPlan) -> None:
-    """Raise MissingExtra if our interpreter lacks the server; the run says it of another one."""
-    if plan.server_python == sys.executable and find_spec(plan.facts.module) is None:
+    """Raise MissingExtra if the application's environment, which is ours, lacks the server."""
+    if find_spec(plan.facts.module) is None:
         raise MissingExtra(
             f"{plan.facts.module} is not installed in the application's environment",
             hint=f"pip install '{plan.facts.install}', or name a server that is: --server",
@@ -69,7 +69,7 @@ def features_of(plan: TrialPlan) -> frozenset[str]:
         return frozenset()
     try:
         asked = subprocess.run(
-            [plan.server_python, "-c", plan.facts.features],
+            [sys.executable, "-c", plan.facts.features],
             capture_output=True, encoding="utf-8", errors="replace", cwd=plan.chdir,
             env=environment(plan.env), timeout=_ASK_S,
         )  # fmt: skip
@@ -83,7 +83,6 @@ def server_command(
 ) -> list[str]:
     """The command line that serves an application under a policy."""
     start = Start(
-        python=plan.server_python,
         app=plan.app,
         policy=policy,
         workers=plan.workers,

@@ -7,9 +7,9 @@ Rounds alternate the policies and turn the order around each time, so that what 
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
+import platform
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,12 +42,6 @@ from pasture.trial.server import Pause, features_of, require_server
 from pasture.trust import private_files
 
 _CONFIRMING_REPEATS = 4
-_DESCRIBE = (
-    "import json, platform, sys; print(json.dumps({"
-    "'implementation': platform.python_implementation(), 'version': platform.python_version(), "
-    "'executable': sys.executable, 'platform': platform.platform()}))"
-)
-
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)
 """Errors that have nothing to do with the policy."""
 
@@ -105,7 +99,7 @@ def attempt_trial(
     """
     check_plan(plan)
     pause = pausing(stop or threading.Event())
-    interpreter = describe_interpreter(plan.server_python)
+    interpreter = describe_interpreter()
     require_server(plan)
     features = features_of(plan)
     with (
@@ -303,13 +297,11 @@ def describe_machine() -> Mapping[str, Any]:
     }
 
 
-def describe_interpreter(python: str) -> Mapping[str, str]:
-    """Implementation, version, executable and platform; UsageError if it fails."""
-    try:
-        answer = subprocess.run(
-            [python, "-c", _DESCRIBE], capture_output=True, check=True, encoding="utf-8"
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"cannot run {python}: {error}", hint="check its path") from None
-    described: dict[str, str] = json.loads(answer.stdout)
-    return described
+def describe_interpreter() -> Mapping[str, str]:
+    """Implementation, version, executable and platform of the interpreter that runs servers."""
+    return {
+        "implementation": platform.python_implementation(),
+        "version": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+    }

@@ -412,14 +412,9 @@ def test_what_limits_the_figures_is_noted(make_run: MakeRun) -> None:
 
 
 def test_the_interpreter_of_the_server_is_asked() -> None:
-    described = describe_interpreter(sys.executable)
+    described = describe_interpreter()
 
     assert described["version"] == sys.version.split()[0].rstrip("+")
-
-
-def test_an_interpreter_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="/nowhere/python"):
-        describe_interpreter("/nowhere/python")
 
 
 @pytest.mark.parametrize("kind", [NoPrivilege, ProcessEnded, UsageError])

@@ -7,6 +7,7 @@ and touches no file of a server in production.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,6 @@ NO_REFORK: Mapping[str, str] = {"refork": "not tried: of all servers only gunico
 class Start:
     """One start of a server."""
 
-    python: str  # its interpreter
     app: str  # the application, as the user names it
     policy: str
     workers: int
@@ -46,11 +46,11 @@ class Start:
 
     def by_pasture(self, name: str) -> list[str]:
         """The beginning of a command line under which pasture runs a server with the policy."""
-        return [self.python, "-m", "pasture", "run", "--policy", self.policy, name]
+        return [sys.executable, "-m", "pasture", "run", "--policy", self.policy, name]
 
     def plain_or_by_pasture(self, name: str, *plain: str) -> list[str]:
         """The same, but with the arguments `plain` of its interpreter under `stock`."""
-        return [self.python, *plain] if self.policy == STOCK else self.by_pasture(name)
+        return [sys.executable, *plain] if self.policy == STOCK else self.by_pasture(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from pasture.sealing import policy
 
 SIDE_TABLE = policy.Policy(
     "side-table",
-    "warm up, collect, freeze nothing: full collections that write to no surviving object",
     prepare=("warm-up", "close-connections"),
     heap=("collect",),
     in_child=("gc-on", "full-out-of-line"),
