@@ -145,9 +145,6 @@ def fix_counts() -> CountHistory:
     Runs by itself when a collection starts, if enough processor time has passed.
     """
 
-def fix_counts_if_due() -> None:
-    """The same, if enough processor time has passed: for programs that never collect."""
-
 def forget_code_runs() -> None:
     """Forget which code has run so far, so that `gather_code` finds what runs from now on."""
 

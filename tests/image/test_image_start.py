@@ -213,16 +213,6 @@ def test_a_program_goes_on_while_another_image_takes_the_place_of_its_own(
     out, _ = running.communicate(b"\n", timeout=TIMEOUT_S)
     assert (running.returncode, out) == (0, b"[2] json\n")
     assert own_images.why() == ""
-    removed = own_images.pasture("remove", str(own_images.image))
-    assert (removed.returncode, own_images.image.exists()) == (0, False)
-
-
-@pytest.mark.once
-def test_only_an_image_is_removed(own_images: Images) -> None:
-    path = own_images.module("precious", "VALUE = 1\n")
-    done = own_images.pasture("remove", str(path))
-    assert (done.returncode, path.exists()) == (17, True)
-    assert "is no image" in done.stderr
 
 
 APPLICATION = """\

@@ -50,7 +50,6 @@ NEEDED = {
     "top": ("999999999",),
     "image build": ("--mode", "7"),
     "image check": ("empty",),
-    "image remove": ("missing",),
     "image install": ("empty",),
     "lab run": ("nothing",),
 }
@@ -58,8 +57,6 @@ NEEDED = {
 PRINTING = (
     ("--help",),
     ("--version",),
-    ("policies",),
-    ("policies", "--json", "-"),
     ("size", "--private", "40M"),
     ("size", "--private", "40M", "--json", "-"),
     ("lab", "list"),

@@ -28,10 +28,13 @@ IMAGE_FLOORS = ("jupyter", "rehearsal", "command", "start", "build", "inside")
 """Of `pasture_image`, from the roof to the ground: two names for users first, and at the ground
 `inside`, which lies in every image."""
 COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics"))
+ADVISER = frozenset(("doctor",))
+"""A command that others ask for its advice."""
 FLOORS = (
     frozenset(("__main__",)),
     frozenset(("cli",)),
-    COMMANDS,
+    COMMANDS - ADVISER,
+    ADVISER,
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
     frozenset(("serving",)),

@@ -217,13 +217,6 @@ fix_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-fix_counts_if_due(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    refcounts_restore_if_due();
-    Py_RETURN_NONE;
-}
-
-static PyObject *
 write_snapshot(PyObject *Py_UNUSED(module), PyObject *file)
 {
     int fd = PyObject_AsFileDescriptor(file);
@@ -268,7 +261,6 @@ PyMethodDef module_seal_methods[] = {
     {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},
     {"is_immortal", is_immortal, METH_O, NULL},
     {"fix_counts", fix_counts, METH_NOARGS, NULL},
-    {"fix_counts_if_due", fix_counts_if_due, METH_NOARGS, NULL},
     {"write_snapshot", write_snapshot, METH_O, NULL},
     {"field_offsets", field_offsets, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

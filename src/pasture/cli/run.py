@@ -140,8 +140,6 @@ def command(
         raise MissingExtra(
             f"there is no {STUB} next to {python}", hint="pip install 'pasture[image]'"
         )
-    if find_policy(given.get("policy")).out_of_image and Path(python).name != STUB:
-        raise UsageError("the policy image needs an image", hint="name one with --image FILE")
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(python, [python, "-m", row.module, *command[1:]], environ)

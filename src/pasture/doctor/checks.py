@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from pasture.doctor import hung, sharing, steps
+from pasture.doctor import hung, sharing, steps, trouble
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Check, Finding
 from pasture.errors import see
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
-from pasture.scoreboard import trouble
 from pasture.serving import restart
 from pasture.trust.untrusted_text import printable
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.findings import Finding
+from pasture.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
-from pasture.scoreboard.trouble import MIN_PRIVATE_BYTES, holds_little
 from pasture.serving import restart
 from pasture.serving.settings import SETTINGS
 
@@ -46,8 +46,7 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
         yield Finding(
             "preload",
             True,
-            f"workers hold {megabytes(private)} of {megabytes(rss)} for themselves, and the "
-            f"master only {megabytes(seen.master.rss_bytes)}: {late}",
+            f"{held(seen.master, private, rss)}: {late}",
             cost=f"up to {megabytes(private)} for each worker",
             fix=fix,
         )
@@ -172,11 +171,14 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
         return
     own = sum(size.private_bytes for size in sizes.values())
     large = own >= _MIN_LATE_BYTES or len(seen.imported) > 20
+    cost = "what their modules hold, in each worker"
+    if own >= _MIN_LIBRARIES_BYTES:
+        cost = f"{megabytes(own)} for their libraries, and {cost}"
     yield Finding(
         "late-imports",
         large,
         f"every worker imports for itself: {some(names, _MAX_NAMES)}",
-        cost=_cost_of_imports(own) if large else "",
+        cost=cost if large else "",
         fix="import them while the application is loaded, or in the warm-up" if large else "",
     )
 
@@ -196,13 +198,6 @@ def _not_in_every(seen: Evidence) -> str:
     if seen.notes is not None:
         return "every worker found its modules imported"
     return "no worker has mapped a library that the master has not"
-
-
-def _cost_of_imports(libraries_bytes: int) -> str:
-    what = "what their modules hold, in each worker"
-    if libraries_bytes < _MIN_LIBRARIES_BYTES:
-        return what
-    return f"{megabytes(libraries_bytes)} for their libraries, and {what}"
 
 
 def _late_packages(seen: Evidence) -> dict[str, InMemory]:

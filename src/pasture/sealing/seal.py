@@ -120,7 +120,8 @@ def seal(
             running = _running_threads(chosen, allow_threads)
             child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
             steps += _work_on_heap(chosen, beside_running=bool(running))
-        steps += _layout(chosen)
+        if chosen.needs_native and (left_out := left_out_besides()):
+            steps.append(StepReport("layout", problems=left_out))
         why = _failure(chosen, steps) or _beside(running)
     else:
         steps += [_not_taken(name, Reason.NOT_STARTED, "not started") for name in chosen.heap]
@@ -174,12 +175,6 @@ def _survey(
     if not found:
         return []
     return [StepReport("survey", perf_counter() - start, problems=problems, hazards=found)]
-
-
-def _layout(policy: Policy) -> list[StepReport]:
-    """Parts that had to be left out; a step of the report only where there are some."""
-    problems = left_out_besides() if policy.needs_native else ()
-    return [StepReport("layout", problems=problems)] if problems else []
 
 
 def _prepare(

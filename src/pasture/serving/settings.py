@@ -20,7 +20,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, UsageError, guess
-from pasture.interpreter import current
 from pasture.reasons import ACCEPTABLE, Reason
 from pasture.refork.schedule import Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
@@ -82,15 +81,6 @@ def _read_learned(path: str | Path) -> Profile | None:
         return file.Profile(problems=(f"{error}; what was learned is not used",))
 
 
-def _parse_policy(name: str) -> Policy:
-    policy = find_policy(name)
-    if "lazy-imports" in policy.loading and sys.version_info < (3, 15):
-        raise UsageError(
-            f"policy {name} needs CPython 3.15, and this is {current()}", hint="--policy seal"
-        )
-    return policy
-
-
 def _parse_requests(lines: str | Iterable[str], file: Raw, headers: Iterable[str]) -> Requests:
     found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines)
     found += parse_lines(headers)
@@ -124,7 +114,7 @@ class ServerSettings:
         metavar="NAME",
         help=f"What is done to the heap: {', '.join(POLICIES)}.  [default: {DEFAULT_POLICY}]",
         default=DEFAULT_POLICY,
-        parse=_parse_policy,
+        parse=find_policy,
     )
     warm_up: Requests = setting(
         "PASTURE_WARM",

@@ -12,7 +12,6 @@ import pytest
 from pasture.cli.main import run
 from pasture.cli.run import command as run_command
 from pasture.errors import MissingExtra, UnknownPolicy, UsageError
-from pasture.sealing.policy import POLICIES
 from pasture.servers import one_process
 
 
@@ -185,16 +184,6 @@ def test_uwsgis_own_program_stands_in_for_a_package_that_is_not_installed(
     (tmp_path / "uwsgi").touch(mode=0o755)
     assert run(["run", "uwsgi", "--master"]) == 0
     assert replaced.argv[-3:] == ["-m", "pasture.servers.uwsgi", "--master"]
-
-
-def test_policies_are_listed_with_their_steps(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    assert run(["policies"]) == 0
-    out = capsys.readouterr().out
-    assert all(name in out for name in POLICIES)
-    assert "immortalize" in out
 
 
 def test_auto_learns_in_the_cache_a_file_for_each_command_and_reforks_where_that_is_possible(

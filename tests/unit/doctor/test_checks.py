@@ -14,8 +14,8 @@ from pasture.doctor.notes import Notes
 from pasture.doctor.threads import Thread
 from pasture.interpreter import BUILD_HERE
 from pasture.proc.cgroup import Usage
-from pasture.proc.packages import owner_of
 from pasture.proc.smaps import InMemory, Memory
+from pasture.proc.stacks import owner_of
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.figures import Counts
 from pasture.scoreboard.layout import Entry

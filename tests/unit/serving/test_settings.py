@@ -252,7 +252,3 @@ def test_requests_of_the_variables_take_the_place_of_all_that_a_configuration_li
     assert [request.path for request in found] == ["/file"]
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 15), reason="lazy imports came with CPython 3.15")
-def test_a_policy_that_the_interpreter_cannot_carry_out_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs CPython 3.15"):
-        read_environment({"PASTURE_POLICY": "lazy"})

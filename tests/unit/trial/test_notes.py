@@ -6,10 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pasture.sealing.policy import POLICIES
-from pasture.trial.measurement import PolicyResult, Run
-from pasture.trial.notes import notes_on, shortfalls
-from pasture.trial.plan import TrialPlan
-from pasture.trial.responses import Disagreement
+from pasture.trial.measurement import Run
+from pasture.trial.notes import shortfalls
 
 pytestmark = pytest.mark.once
 
@@ -79,15 +77,3 @@ def test_a_server_that_started_without_pasture_says_why_it_did_not_seal(make_run
     )
 
     assert found == (f"did not seal: {why}",)
-
-
-@pytest.mark.parametrize(("policy", "is_advised"), [("lazy", True), ("seal", False)])
-def test_answers_that_differ_where_imports_are_lazy_may_lack_a_module(
-    make_run: MakeRun, policy: str, is_advised: bool
-) -> None:
-    differing = (Disagreement("GET /", "status", "200", "404"),)
-    result = PolicyResult(policy, (make_run(policy),), differing)
-
-    notes = notes_on(TrialPlan(app="site:application", policies=(policy,)), (result,))
-
-    assert any("PASTURE_LAZY_IMPORTS=PACKAGE" in note for note in notes) is is_advised

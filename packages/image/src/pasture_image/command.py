@@ -359,17 +359,6 @@ def check(file: Path, once: bool) -> None:
         _say("fs-verity: the kernel compares each page that it reads")
 
 
-@command.command("remove")
-@_FILE
-def remove(file: Path) -> None:
-    """Remove an image. Programs that run out of it go on."""
-    from pasture_image.build import image_file
-    from pasture_image.start import missed
-
-    image_file.remove(file)
-    missed.forget(file)
-
-
 def _stub() -> Path:
     from pasture_image.build.interpreter import python
     from pasture_image.build.process import stub_of

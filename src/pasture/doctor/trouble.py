@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pasture.display.units import megabytes
 from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.growth import growth_of
@@ -15,6 +16,8 @@ from pasture.scoreboard.layout import Entry
 
 MIN_PRIVATE_BYTES = 8_000_000
 """Memory of a worker that is worth a word."""
+
+NO_ANSWERS = "it answers nothing until it is killed"
 
 _NEAR = 0.1
 _HALF = 0.5
@@ -66,8 +69,8 @@ def _limit(usage: Usage | None) -> Iterator[Trouble]:
     if usage is not None and usage.headroom_bytes < _NEAR * usage.limit_bytes:
         yield Trouble(
             "limit",
-            f"{_megabytes(usage.headroom_bytes)} are left of the limit of "
-            f"{_megabytes(usage.limit_bytes)}",
+            f"{megabytes(usage.headroom_bytes)} are left of the limit of "
+            f"{megabytes(usage.limit_bytes)}",
             "at the limit the kernel ends a process",
             "fewer workers (`pasture size`), `--max-uss`, or a higher limit",
         )
@@ -79,7 +82,7 @@ def _locked(workers: Sequence[Worker]) -> Iterator[Trouble]:
             yield Trouble(
                 "hung",
                 f"worker {one.pid} waits for a lock",
-                "it answers nothing until it is killed",
+                NO_ANSWERS,
                 f"pasture doctor --hung {one.pid}",
             )
 
@@ -96,7 +99,7 @@ def _leak(workers: Sequence[Worker]) -> Iterator[Trouble]:
         yield Trouble(
             "leak",
             f"worker {worst.pid}{others} {growth}",
-            f"{_megabytes(worst.memory.private_bytes)} so far, which no seal keeps shared",
+            f"{megabytes(worst.memory.private_bytes)} so far, which no seal keeps shared",
             f"pasture explain {worst.pid} says what grows; until that is fixed, `--max-uss` "
             "replaces workers in time",
         )
@@ -111,7 +114,7 @@ def _sharing(master: Memory, workers: Sequence[Worker]) -> Iterator[Trouble]:
             "sharing",
             f"workers share {shared / master.rss_bytes:.0%} of what the master holds, and have "
             "written to the rest",
-            f"up to {_megabytes(lost)} for each worker",
+            f"up to {megabytes(lost)} for each worker",
             f"pasture explain {worst.pid} says what was written",
         )
 
@@ -122,9 +125,8 @@ def _preload(master: Memory, workers: Sequence[Worker]) -> Iterator[Trouble]:
     if holds_little(master, private, rss):
         yield Trouble(
             "preload",
-            f"workers hold {_megabytes(private)} of {_megabytes(rss)} for themselves, and the "
-            f"master only {_megabytes(master.rss_bytes)}",
-            f"up to {_megabytes(private)} for each worker",
+            held(master, private, rss),
+            f"up to {megabytes(private)} for each worker",
             "the application, or much of it, is loaded after the fork: pasture doctor says what "
             "loads it before",
         )
@@ -136,5 +138,9 @@ def holds_little(master: Memory, private: float, rss: float) -> bool:
     return is_own and master.rss_bytes < _LITTLE * rss
 
 
-def _megabytes(size_bytes: float) -> str:
-    return f"{size_bytes / 1e6:,.0f} MB"
+def held(master: Memory, private: float, rss: float) -> str:
+    """What workers of this private and resident size hold, and the master, in words."""
+    return (
+        f"workers hold {megabytes(private)} of {megabytes(rss)} for themselves, and the "
+        f"master only {megabytes(master.rss_bytes)}"
+    )

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pasture.doctor.exit_trial import try_exit
+from pasture.doctor.evidence import try_exit
 
 pytestmark = pytest.mark.interpreter
 
