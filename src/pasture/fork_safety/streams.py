@@ -81,7 +81,7 @@ def connected() -> tuple[Socket, ...]:
 
 
 def keep(number: int) -> None:
-    """Leave a file to children, of which one uses it: it is handed over on purpose."""
+    """Leave a stream to children: it is handed to one on purpose, or plain would share it, too."""
     _kept.add(os.fstat(number).st_ino)
 
 
@@ -100,7 +100,7 @@ def note() -> None:
     epolls = (number for number, name in _unnamed() if name == _EPOLL)
     _noted = _Noted(
         sockets,
-        _numbers(shared(_described(number for number, _ in sockets))),
+        _not_kept(shared(_described(number for number, _ in sockets))),
         tuple(number for number in epolls if number not in _unnamed_before),
         extension.isolate_streams,
     )
@@ -120,8 +120,9 @@ def isolate() -> None:
         return
     caller = sys._getframe().f_back
     try:
-        there = _described(number for number, _ in noted.sockets)
-        found = _numbers(shared([one for one in there if (one.number, one.inode) in noted.sockets]))
+        now = _described(number for number, _ in noted.sockets)
+        there = [one for one in now if (one.number, one.inode) in noted.sockets]
+        found = _not_kept(shared(there))
     except Exception:  # a MemoryError
         found = noted.shared
     if found or noted.epolls:
@@ -164,8 +165,9 @@ def _described(numbers: Iterator[int]) -> list[Socket]:
     return [one for number in numbers if (one := describe(number)) is not None]
 
 
-def _numbers(sockets: Sequence[Socket]) -> tuple[tuple[int, int], ...]:
-    return tuple((one.number, one.inode) for one in sockets)
+def _not_kept(sockets: Sequence[Socket]) -> tuple[tuple[int, int], ...]:
+    """Their numbers and inodes."""
+    return tuple((one.number, one.inode) for one in sockets if one.inode not in _kept)
 
 
 def _sockets() -> Iterator[tuple[int, os.stat_result]]:
@@ -175,7 +177,7 @@ def _sockets() -> Iterator[tuple[int, os.stat_result]]:
 def _applications() -> Iterator[tuple[int, int]]:
     """Number and inode of each socket that the application has opened."""
     found = [(number, what.st_ino) for number, what in _sockets()]
-    others = {inode for number, inode in found if number in _STANDARD} | _kept | (_before or set())
+    others = {inode for number, inode in found if number in _STANDARD} | (_before or set())
     return ((number, inode) for number, inode in found if inode not in others)
 
 

@@ -22,7 +22,7 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
-from pasture.fork_safety import generators
+from pasture.fork_safety import generators, streams
 from pasture.log_lines import NO_SEAL, PREFIX, enable
 from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
@@ -86,6 +86,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         preload = not app.cfg.reload
         asked_for = app.cfg.preload_app
         if preload:
+            streams.begin()
+            streams.arm()
             begin_loading(self.settings.policy)
             # Loaded below, once the log is there to say so.
             app.cfg.set("preload_app", False)
@@ -103,6 +105,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
         application = self.load_as_in_worker()
+        if asked_for:  # gunicorn's own preload shares them
+            for one in streams.connected():
+                streams.keep(one.number)
+        streams.note()
         asgi.import_server(self.worker_class)
         if self.settings.lifespan == "once" and self._lifespan is None:
             self._start_once(application)
@@ -283,11 +289,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         if self._sealer.report is None:  # it has not been started
             self._import_control_server()
             yield
+            streams.note()
             return
         running = getattr(self, "_control_server", None) is not None
         if running:
             self._stop_control_server()
         yield
+        streams.note()
         if running:
             self._start_control_server()
 
