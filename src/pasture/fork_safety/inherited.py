@@ -1,8 +1,9 @@
 """Objects of the standard library that a forked child puts in order, so that they work there.
 
 Executors whose threads stayed in the parent, what multiprocessing does in its own children alone,
-and processes that are not this one's children. Owns which and how; each step is taken by itself:
-one that fails hinders no other. Imports nothing, and looks into `sys.modules`.
+and processes that are not this one's children. Owns which and how, and the one hook, which comes
+after those of the modules: some forget at a fork what a new object would use. Each step is taken by
+itself: one that fails hinders no other. Imports nothing, and looks into `sys.modules`.
 
 Source: CPython 3.11 to 3.15 Lib/concurrent/futures/thread.py and process.py,
 Lib/multiprocessing/process.py and util.py.
@@ -24,12 +25,18 @@ _THREADS, _PROCESSES = "concurrent.futures.thread", "concurrent.futures.process"
 _FORKING = ("multiprocessing.popen_fork", "multiprocessing.forkserver")
 """They take these steps in their children by themselves."""
 
-_noted: WeakSet[Any] = WeakSet()
-"""Executors that have threads: a fork clears the list that their module has."""
+_executors: WeakSet[Any] = WeakSet()
+"""Those that have threads: a fork clears the list that their module has."""
+_is_noted = _hooked = False
 
 
 def note() -> None:
-    """Remember the executors that have threads. In the parent, before the forks."""
+    """Have each child put in order what is here now. In the parent, before the forks."""
+    global _is_noted, _hooked
+    _is_noted = True
+    if not _hooked:
+        os.register_at_fork(after_in_child=lambda: put_in_order(sys._getframe(1)))
+        _hooked = True
     for thread in _listed(_THREADS, "_threads_queues"):
         with suppress(AttributeError, LookupError, TypeError):
             _note(thread._args[0])
@@ -48,24 +55,31 @@ def _listed(module: str, name: str) -> list[Any]:
 def _note(reference: Callable[[], Any]) -> None:
     executor = reference()
     if executor is not None:
-        _noted.add(executor)
+        _executors.add(executor)
 
 
-def put_in_order(caller: FrameType | None) -> None:
-    """Put in order what was inherited. In a child, right after the fork, before other threads.
+def put_in_order(caller: FrameType | None = None) -> None:
+    """Put in order what was inherited, in each child of the process that has noted it.
+
+    Right after the fork, before other threads.
 
     Args:
-        caller: what has forked.
+        caller: what has forked, if that is Python's.
     """
+    global _is_noted
+    if not _is_noted:
+        return
+    _is_noted = False
     for step in _steps(caller):
         with suppress(Exception):
             step()
-    _noted.clear()
+    _executors.clear()
 
 
 def _steps(caller: FrameType | None) -> Iterator[Callable[[], object]]:
     yield _forget_processes
-    for executor in list(_noted):
+    yield _forget_forkserver
+    for executor in list(_executors):
         yield partial(_empty, executor)
     after_forkers = getattr(sys.modules.get("multiprocessing.util"), "_run_after_forkers", None)
     forks_itself = caller is not None and caller.f_globals.get("__name__") in _FORKING
@@ -77,6 +91,17 @@ def _forget_processes() -> None:
     """multiprocessing ends its daemons and waits for its children at the end of each process."""
     children: set[Any] = getattr(sys.modules.get("multiprocessing.process"), "_children", set())
     children.difference_update([one for one in children if one._parent_pid != os.getpid()])
+
+
+def _forget_forkserver() -> None:
+    """A process can wait for its own fork server alone: each starts one when it needs it."""
+    server: Any = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
+    if server is None or server._forkserver_pid is None:
+        return
+    os.close(server._forkserver_alive_fd)
+    for name in ("pid", "alive_fd", "address", "authkey"):
+        if hasattr(server, f"_forkserver_{name}"):
+            setattr(server, f"_forkserver_{name}", None)
 
 
 def _empty(executor: Any) -> None:

@@ -67,7 +67,7 @@ def begin() -> None:
 def arm() -> None:
     """Isolate each child of this process right after its fork, before other hooks.
 
-    Call it before the application is loaded. Forks of C code run no hook: there call `isolate`.
+    Before the application is loaded.
     """
     global _hooked
     if not _hooked:
@@ -86,12 +86,13 @@ def keep(number: int) -> None:
 
 
 def note() -> None:
-    """Remember what children must not use. In the parent, before the forks; may be repeated.
+    """Remember what children must not use, or have to put in order (`inherited`).
 
-    A stream that is opened later is left alone: accepted, and handed to a child. Does nothing
-    where the extension cannot be used.
+    In the parent, before the forks; may be repeated. A stream that is opened later is left alone:
+    accepted, and handed to a child. Where the extension cannot be used, so are all streams.
     """
     global _noted
+    inherited.note()
     try:
         extension = native()
     except UnsupportedInterpreter:
@@ -106,19 +107,18 @@ def note() -> None:
     )
     with suppress(OSError):  # this process may open no more files: nor may its child
         extension.keep_spare_end()
-    inherited.note()
 
 
 def isolate() -> None:
-    """Lay a dead end over each noted stream, and put noted objects in order. In the child.
+    """Lay a dead end over each noted stream. In each child of the process that has noted them.
 
-    Each child of the process that has noted them; its own children are as without pasture.
+    The child's own children are as without pasture. After a fork of C code call it by hand, and
+    `inherited.put_in_order` next.
     """
     global _noted
     noted, _noted = _noted, None
     if noted is None:
         return
-    caller = sys._getframe().f_back
     try:
         now = _described(number for number, _ in noted.sockets)
         there = [one for one in now if (one.number, one.inode) in noted.sockets]
@@ -128,7 +128,6 @@ def isolate() -> None:
     if found or noted.epolls:
         with suppress(OSError, MemoryError):  # all others are done
             noted.isolate(found, noted.epolls)
-    inherited.put_in_order(caller)
 
 
 def shared(sockets: Sequence[Socket]) -> tuple[Socket, ...]:
