@@ -203,3 +203,41 @@ def test_without_a_dead_end_they_do(run_program):
         if set(children) - set("o "):
             return
     pytest.fail("children of plain Python have read their own answers alone")
+
+
+def test_a_seal_under_a_default_timeout_leaves_sockets_blocking(run_program):
+    out = run_program("""
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+socket.setdefaulttimeout(5)
+client = socket.create_connection(server.getsockname())
+client.settimeout(None)
+pasture.seal()
+print(os.get_blocking(client.fileno()), socket.getdefaulttimeout())
+""")
+    assert out == "True 5.0\n"
+
+
+def test_what_is_opened_before_the_application_or_after_the_note_is_the_childs_too(run_program):
+    out = run_program("""
+import socket
+from pasture.fork_safety import streams
+server = socket.create_server(("127.0.0.1", 0))
+def connect():
+    client = socket.create_connection(server.getsockname())
+    return client, client.fileno(), os.fstat(client.fileno()).st_ino
+there = connect()
+streams.begin(); streams.arm()
+own, kept = connect(), connect()
+streams.keep(kept[1])
+streams.note()
+def look(*some):
+    if os.fork() == 0:
+        print([os.fstat(number).st_ino == inode for _, number, inode in some])
+        sys.exit()
+    os.wait()
+look(there, own, kept)
+later = connect()
+look(there, own, kept, later)
+""")
+    assert out == "[True, False, True]\n[True, False, True, True]\n"
