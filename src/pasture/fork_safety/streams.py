@@ -188,7 +188,7 @@ def _unnamed() -> Iterator[tuple[int, str]]:
 
 
 def undividable() -> Iterator[Hazard]:
-    """What the application has begun, that several processes would use, and no dead end divides."""
+    """What the application has made, that several processes would use, and no dead end divides."""
     for number, name in _unnamed():
         if name == _RING and number not in _unnamed_before:
             yield Hazard(f"the io_uring with the descriptor {number}", _EACH, Reason.CONNECTION)

@@ -1,4 +1,4 @@
-"""Which inherited streams two processes would mix up, told by what the kernel says of them."""
+"""Which inherited streams two processes would mix up: rules over what the kernel says of them."""
 
 import asyncio
 import os
