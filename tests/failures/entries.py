@@ -576,18 +576,19 @@ def add_and_drop_hooks() -> None:
             _native.drop_audit_hook(hook)
 
 
-client: socket.socket
-inherited: tuple[int, int]
+inherited = (-1, 0)
 watching: select.epoll
 
 
 def connect_out() -> None:
-    global client, inherited, watching
-    server = socket.create_server(("127.0.0.1", 0))
-    client = socket.create_connection(server.getsockname())
+    global inherited, watching
+    with contextlib.suppress(OSError):  # the number may have been closed: no object has it
+        os.close(inherited[0])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number = socket.create_connection(server.getsockname()).detach()
     watching = select.epoll()
-    watching.register(client, select.EPOLLIN)
-    inherited = client.fileno(), os.fstat(client.fileno()).st_ino
+    watching.register(number, select.EPOLLIN)
+    inherited = number, os.fstat(number).st_ino
     _native.keep_spare_end()
 
 

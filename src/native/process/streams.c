@@ -150,11 +150,12 @@ streams_describe(int number, streams_facts *facts)
 
 /* ---- a dead end ---- */
 
+/* Also where it cannot be known: a stream is not left alone then. */
 static bool
 has_inode(int number, ino_t inode)
 {
     struct stat status;
-    return fstat(number, &status) == 0 && status.st_ino == inode;
+    return fstat(number, &status) == 0 ? status.st_ino == inode : errno != EBADF;
 }
 
 static int
@@ -241,7 +242,10 @@ static int
 wait_for(int number, short events)
 {
     struct pollfd one = {.fd = number, .events = events};
-    int ready = poll(&one, 1, LOOPBACK_MS);
+    int ready;
+    do {
+        ready = poll(&one, 1, LOOPBACK_MS);
+    } while (ready < 0 && errno == EINTR);
     return ready > 0 ? 0 : ready < 0 ? errno : ETIMEDOUT;
 }
 

@@ -1,8 +1,8 @@
 """Objects of the standard library that a forked child puts in order, so that they work there.
 
 Executors whose threads stayed in the parent, what multiprocessing does in its own children alone,
-and processes that are not this one's children. Owns which and how, and the one hook, which comes
-after those of the modules: some forget at a fork what a new object would use. Each step is taken by
+and processes that are not this one's children. Owns which and how, and the hook, which comes after
+those of the modules: some forget at a fork what a new object would use. Each step is taken by
 itself: one that fails hinders no other. Imports nothing, and looks into `sys.modules`.
 
 Source: CPython 3.11 to 3.15 Lib/concurrent/futures/thread.py and process.py,
@@ -27,22 +27,28 @@ _FORKING = ("multiprocessing.popen_fork", "multiprocessing.forkserver")
 
 _executors: WeakSet[Any] = WeakSet()
 """Those that have threads: a fork clears the list that their module has."""
-_is_noted = _hooked = False
+_is_noted = False
+_modules = _hooks = 0
 
 
 def note() -> None:
     """Have each child put in order what is here now. In the parent, before the forks."""
-    global _is_noted, _hooked
+    global _is_noted, _modules, _hooks
     _is_noted = True
-    if not _hooked:
-        os.register_at_fork(after_in_child=lambda: put_in_order(sys._getframe(1)))
-        _hooked = True
+    if len(sys.modules) != _modules:  # those of new modules come before the last one
+        _modules, _hooks = len(sys.modules), _hooks + 1
+        os.register_at_fork(after_in_child=partial(_hook, _hooks))
     for thread in _listed(_THREADS, "_threads_queues"):
         with suppress(AttributeError, LookupError, TypeError):
             _note(thread._args[0])
     for thread in _listed(_PROCESSES, "_threads_wakeups"):
         with suppress(AttributeError, TypeError):
             _note(thread.executor_reference)
+
+
+def _hook(number: int) -> None:
+    if number == _hooks:
+        put_in_order(sys._getframe(1))
 
 
 def _listed(module: str, name: str) -> list[Any]:
