@@ -250,5 +250,3 @@ def test_requests_of_the_variables_take_the_place_of_all_that_a_configuration_li
     environ = {"PASTURE_WARM_FILE": str(tmp_path / "warm")}
     found = read_environment(environ, warm=["/given"]).warm_up.requests
     assert [request.path for request in found] == ["/file"]
-
-
