@@ -1,7 +1,7 @@
 """Takes note of the seeding of generators of random numbers, while a process loads for others.
 
 A `random.Random` is seen as it is seeded. Entropy that Python code draws is noted: a seed that is
-equal to it was chosen by nobody. numpy's generators keep theirs. torch says what its generator was
+equal to it is not the program's choice. numpy's generators keep theirs. torch says what its generator was
 seeded with, and is asked while it is imported.
 
 What is patched for that is the standard library's, and put back. Not seen: a seed that was made of
@@ -21,7 +21,7 @@ from pasture.observing import Finder
 
 _NUMPY = "numpy.random.mtrand"
 _BYTES = range(8, 65)
-"""Of entropy that is noted. Fewer may be equal to a seed that somebody has chosen."""
+"""Of entropy that is noted. Fewer may be equal to a seed that the program has chosen."""
 
 _MAX_NOTED = 4000
 """Draws of entropy from one settlement to the next, in a process that observes as long as it lives.
@@ -43,7 +43,7 @@ class Observer:
 
     @property
     def made(self) -> list[random.Random]:
-        """Generators of Python's that were last seeded by nobody's choice."""
+        """Generators of Python's that were last seeded without a choice of the program's."""
         there = (one() for one in list(self._made.values()))
         return [one for one in there if one is not None]
 
