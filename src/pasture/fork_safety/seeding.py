@@ -1,8 +1,8 @@
 """Takes note of the seeding of generators of random numbers, while a process loads for others.
 
 A `random.Random` is seen as it is seeded. Entropy that Python code draws is noted: a seed that is
-equal to it is not the program's choice. numpy's generators keep theirs. torch says what its generator was
-seeded with, and is asked while it is imported.
+equal to it is not the program's choice. numpy's generators keep theirs. torch says what its
+generator was seeded with, and is asked while it is imported.
 
 What is patched for that is the standard library's, and put back. Not seen: a seed that was made of
 entropy, as its hash or its digits.
