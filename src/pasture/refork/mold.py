@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.fork_safety import close, generators, survey
+from pasture.fork_safety import close, survey
+from pasture.own_values import generators
 from pasture.reasons import Hazard, Reason
 from pasture.refork.channel import CLOSED, Channel, channel_of
 from pasture.refork.shortage import is_shortage

@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from pasture.fork_safety import numpy_generators
-from pasture.fork_safety.seeding import Observer, seed_of_torch, torch_generator
+from pasture.own_values import numpy_generators
+from pasture.own_values.seeding import Observer, seed_of_torch, torch_generator
 from pasture.reasons import Hazard, Reason
 
 _Generate = Callable[[], tuple[bytes, int | None]]
