@@ -14,10 +14,12 @@ import os
 import posix
 import random
 import sys
+from collections.abc import Iterable
 from typing import Any, Literal
 from weakref import ref
 
 from pasture.observing import Finder
+from pasture.own_values.numpy_generators import ENTROPY_BYTES
 
 _NUMPY = "numpy.random.mtrand"
 _BYTES = range(8, 65)
@@ -87,7 +89,11 @@ class Observer:
                 setattr(owner, name, plain)
         self._patches.clear()
         self._finder.remove()
+
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Forget entropy that was noted, except for that of numpy's generators."""
         self.entropy.clear()
+        self.entropy.update((one.to_bytes(ENTROPY_BYTES), None) for one in numbers)
 
     def _ask_torch(self, name: str) -> None:
         """For its seed, as long as it imports its own modules."""
