@@ -38,8 +38,10 @@ FLOORS = (
     frozenset(("__init__",)),
     frozenset(("servers", "display")),
     frozenset(("serving",)),
-    frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
-    | frozenset(("launch", "main_program", "observing", "proc", "profile", "sizing", "trust")),
+    frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "own_values"))
+    | frozenset(
+        ("scoreboard", "launch", "main_program", "observing", "proc", "profile", "sizing", "trust")
+    ),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )
@@ -55,6 +57,7 @@ STANDARD_LIBRARY_ALONE = (
     "warmup",
     "profile",
     "fork_safety",
+    "own_values",
     "refork",
     "servers",
     "serving",

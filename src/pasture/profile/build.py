@@ -22,9 +22,9 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from pasture.fork_safety import generators
-from pasture.fork_safety.identity import Identity
 from pasture.log_lines import first_of
+from pasture.own_values import generators
+from pasture.own_values.identity import Identity
 from pasture.proc.own_memory import read_own_memory
 from pasture.profile import effects
 from pasture.profile.file import Profile, pattern_of

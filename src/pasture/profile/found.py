@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from pasture.fork_safety.caches import Cache
 from pasture.fork_safety.open_files import Socket, describe, open_files
+from pasture.own_values.caches import Cache
 from pasture.profile.build import contents_of, resolve
 
 _NO_HOLDERS = frozenset(

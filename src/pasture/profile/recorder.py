@@ -23,9 +23,9 @@ from pathlib import Path
 from time import monotonic, thread_time
 from typing import Any, NoReturn
 
-from pasture.fork_safety import caches
-from pasture.fork_safety.identity import Identity, digest_of
 from pasture.observing import Finder, asker
+from pasture.own_values import caches
+from pasture.own_values.identity import Identity, digest_of
 from pasture.profile import file, found
 from pasture.profile.build import contents_of, scalars_of
 from pasture.profile.compared import Compared

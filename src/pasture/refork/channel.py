@@ -71,12 +71,7 @@ class Channel:
     def __init__(self, end: socket.socket, vocabulary: Vocabulary | None = None) -> None:
         self._socket = end
         self._vocabulary = vocabulary
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def close(self) -> None:
-        self._socket.close()
+        self.fileno, self.close = end.fileno, end.close
 
     def send(self, word: str, files: Sequence[int] = (), **values: Any) -> bool:
         """Send a message, its texts cut; False if the other side is gone, or does not read.

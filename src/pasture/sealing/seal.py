@@ -20,11 +20,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
-from pasture.fork_safety import close, generators, survey, threads
+from pasture.fork_safety import close, survey, threads
 from pasture.fork_safety.libraries import all_of
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter, current, hint_for, native
 from pasture.log_lines import some
+from pasture.own_values import generators
 from pasture.reasons import Hazard, Reason
 from pasture.sealing import child, exit, gc_settings, headroom, shown
 from pasture.sealing import snapshot as snapshot_file

@@ -13,7 +13,7 @@ before the first fork, which reports it.
 import dataclasses
 import sys
 
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture.serving import fork_hook
 from pasture.serving.profiled import left_to_workers
 from pasture.serving.sealer import Sealer

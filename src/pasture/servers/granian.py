@@ -18,8 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pasture.fork_safety import generators
 from pasture.log_lines import enable
+from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engine import Engine, installed
 from pasture.serving import profiled, restart

@@ -16,7 +16,7 @@ import sys
 from typing import Any
 
 from pasture.errors import UsageError
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engine import Engine, installed
 from pasture.serving import profiled, restart

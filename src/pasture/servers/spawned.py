@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from pasture.errors import PastureError
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture.refork.mold import ForkFailed, fork_orphan
 from pasture.scoreboard.recorder import recorder
 from pasture.serving.profiled import left_to_workers

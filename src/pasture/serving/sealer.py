@@ -16,9 +16,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
-from pasture.fork_safety import caches, generators, held, streams
+from pasture.fork_safety import held, streams
 from pasture.interpreter import native
 from pasture.log_lines import WARM_UP_STEP, log
+from pasture.own_values import caches, generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import shown

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.fork_safety import generators, identity
+from pasture.own_values import generators, identity
 from pasture.profile import effects
 from pasture.profile.build import Built, build, build_in_image, problems_of
 from pasture.profile.file import profile_of

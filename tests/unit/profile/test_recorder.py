@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pasture.fork_safety import caches, identity
+from pasture.own_values import caches, identity
 from pasture.profile import file
 from pasture.profile.file import Profile, profile_of
 from pasture.profile.recorder import Recorder

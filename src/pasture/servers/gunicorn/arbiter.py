@@ -22,8 +22,8 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
-from pasture.fork_safety import generators
 from pasture.log_lines import NO_SEAL, PREFIX, enable
+from pasture.own_values import generators
 from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder

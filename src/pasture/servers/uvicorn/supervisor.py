@@ -20,8 +20,8 @@ from uvicorn.config import Config
 from uvicorn.supervisors import Multiprocess
 
 from pasture.errors import AppImportFailed, ProbeFailed
-from pasture.fork_safety import generators
 from pasture.log_lines import enable, log
+from pasture.own_values import generators
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading

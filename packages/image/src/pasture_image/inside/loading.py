@@ -138,8 +138,8 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
     Raises:
         ImageFailed: not all of that can be recorded.
     """
-    from pasture.fork_safety import generators
     from pasture.interpreter import native
+    from pasture.own_values import generators
     from pasture_image.inside import (
         loops,
         made,

@@ -81,7 +81,10 @@ class Refork:
             action = self._cycle.next_action(time.monotonic(), wanted, statuses)
             if action is None:
                 break
-            if isinstance(action, Spawn) and not self._can_fork(action):
+            if isinstance(action, Spawn) and not (
+                self._arbiter.backoff.may_try(time.monotonic())
+                and (action.generation or self._can_load())
+            ):
                 break
             self._perform(action)
         self._board.wake_at(self._cycle.limit)
@@ -92,14 +95,14 @@ class Refork:
         match action:
             case Spawn(generation):
                 self.order(generation)
-            case Promote(pid, generation) if worker := self._children.get(pid):
+            case Promote(pid, generation) if worker := self._children.by_pid.get(pid):
                 self._promote(worker, generation)
-            case Retire(pid) if worker := self._children.get(pid):
+            case Retire(pid) if worker := self._children.by_pid.get(pid):
                 self._arbiter.WORKERS[pid] = worker.handle  # it may have been promoted
                 self._arbiter.kill_worker(pid, signal.SIGTERM)
-            case Dismiss(pid) if mold := self._children.get(pid):
+            case Dismiss(pid) if mold := self._children.by_pid.get(pid):
                 mold.channel.close()
-            case Kill(pid) if self._children.get(pid):
+            case Kill(pid) if self._children.by_pid.get(pid):
                 _signal(pid, signal.SIGKILL)
             case Measure():
                 self._cycle.measured(self._total_pss_bytes(), time.monotonic())
@@ -188,12 +191,6 @@ class Refork:
             before.channel.close()
         self._cycle.reload(time.monotonic())
 
-    def _can_fork(self, action: Spawn) -> bool:
-        """Whether it is time for it, and its mold is there if that is of generation 0."""
-        if not self._arbiter.backoff.may_try(time.monotonic()):
-            return False
-        return bool(action.generation) or self._can_load()
-
     def _can_load(self) -> bool:
         """Whether there is a mold of generation 0, after an attempt to make one."""
         if self._first_mold is not None:
@@ -247,7 +244,7 @@ class Refork:
     def reap(self, pid: int, status: int) -> None:
         """Take note of an end; raises HaltServer where generation 0 cannot fork or boot workers."""
         arbiter = self._arbiter
-        if (ended := self._children.get(pid)) and ended.role != "worker":
+        if (ended := self._children.by_pid.get(pid)) and ended.role != "worker":
             self._hear(ended)  # its last words, such as why it refused
         if pid == arbiter.reexec_pid:
             arbiter.reexec_pid = 0
@@ -312,7 +309,7 @@ class Refork:
             _signal(mold.pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):  # gunicorn 23's handler was faster
                 os.waitpid(mold.pid, 0)
-            self._children.remove(mold.pid)
+            self._children.by_pid.pop(mold.pid, None)
 
 
 def _limits(arbiter: SealingArbiter) -> Limits:

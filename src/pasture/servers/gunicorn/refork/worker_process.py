@@ -22,7 +22,7 @@ from gunicorn.errors import AppImportError
 from gunicorn.workers.base import Worker
 
 from pasture.errors import PastureError
-from pasture.fork_safety import caches, generators
+from pasture.own_values import caches, generators
 from pasture.proc.parent import end_with_parent
 from pasture.refork.channel import MAX_TEXT, Channel
 from pasture.refork.mold import ENDING, Refused, Start, fork_for, make_mold, policy_of_molds

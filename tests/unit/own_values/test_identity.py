@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from pasture.fork_safety.caches import Filled, value_of
-from pasture.fork_safety.identity import Identity, digest_of
+from pasture.own_values.caches import Filled, value_of
+from pasture.own_values.identity import Identity, digest_of
 
 PID = 12345
 HOST = "shop-7f9c"

@@ -22,8 +22,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from pasture.fork_safety import numpy_generators
-from pasture.fork_safety.seeding import Observer, seed_of_torch, torch_generator
+from pasture.own_values import numpy_generators
+from pasture.own_values.seeding import Observer, seed_of_torch, torch_generator
 from pasture.reasons import Hazard, Reason
 
 _Generate = Callable[[], tuple[bytes, int | None]]
@@ -85,11 +85,11 @@ def settle() -> None:
     _owner = os.getpid()
     _has_loaded = _has_loaded or len(sys.modules) > _modules
     _hazards = (*_settle_numpy(), *_settle_torch())
-    _observer.entropy.clear()  # `_of_numpy` keeps what its generators have of it
+    _observer.keep(_of_numpy.entropy)
 
 
 def drawn() -> Collection[bytes]:
-    """Random bytes that Python code has drawn since generators were settled; may grow."""
+    """Random bytes that generators of numpy's have, and those drawn since; may grow."""
     return _observer.entropy
 
 
@@ -114,6 +114,7 @@ def renew(*, other_machine: bool = False) -> None:
     for generator in _observer.made:
         random.Random.seed(generator)
     _of_numpy = _of_numpy.renew()
+    _observer.keep(_of_numpy.entropy)
     if _is_torch_renewed:
         _observer.torch_seed = torch_generator().seed()
     if "uuid" in sys.modules and (_has_loaded or other_machine):  # which may have made one

@@ -1,8 +1,8 @@
 """Takes note of the seeding of generators of random numbers, while a process loads for others.
 
 A `random.Random` is seen as it is seeded. Entropy that Python code draws is noted: a seed that is
-equal to it was chosen by nobody. numpy's generators keep theirs. torch says what its generator was
-seeded with, and is asked while it is imported.
+equal to it is not the program's choice. numpy's generators keep theirs. torch says what its
+generator was seeded with, and is asked while it is imported.
 
 What is patched for that is the standard library's, and put back. Not seen: a seed that was made of
 entropy, as its hash or its digits.
@@ -14,14 +14,16 @@ import os
 import posix
 import random
 import sys
+from collections.abc import Iterable
 from typing import Any, Literal
 from weakref import ref
 
 from pasture.observing import Finder
+from pasture.own_values.numpy_generators import ENTROPY_BYTES
 
 _NUMPY = "numpy.random.mtrand"
 _BYTES = range(8, 65)
-"""Of entropy that is noted. Fewer may be equal to a seed that somebody has chosen."""
+"""Of entropy that is noted. Fewer may be equal to a seed that the program has chosen."""
 
 _MAX_NOTED = 4000
 """Draws of entropy from one settlement to the next, in a process that observes as long as it lives.
@@ -43,7 +45,7 @@ class Observer:
 
     @property
     def made(self) -> list[random.Random]:
-        """Generators of Python's that were last seeded by nobody's choice."""
+        """Generators of Python's that were last seeded without a choice of the program's."""
         there = (one() for one in list(self._made.values()))
         return [one for one in there if one is not None]
 
@@ -87,7 +89,11 @@ class Observer:
                 setattr(owner, name, plain)
         self._patches.clear()
         self._finder.remove()
+
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Forget entropy that was noted, except for that of numpy's generators."""
         self.entropy.clear()
+        self.entropy.update((one.to_bytes(ENTROPY_BYTES), None) for one in numbers)
 
     def _ask_torch(self, name: str) -> None:
         """For its seed, as long as it imports its own modules."""

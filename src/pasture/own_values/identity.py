@@ -4,25 +4,23 @@ The id of a process or of a thread, the host's name, a moment, random bytes, a f
 folder: each worker that makes such a value for itself has another one. So a parent must not make it
 for all.
 
-Nothing of the value's own is called. What is exactly of a type of the standard library is read,
-other objects by their dictionaries and slots, functions and classes not at all. A value is looked
-at up to a limit.
+Calls no method of the value. Reads what containers of the standard library hold, and other objects,
+but neither functions nor classes, up to a limit.
 """
 
 from __future__ import annotations
 
 import datetime
+import gc
 import hashlib
 import os
 import re
 import sys
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
-from types import MemberDescriptorType
 from typing import Any
 
 _MAX_PARTS = 2000
@@ -49,10 +47,9 @@ _UUID_DIGITS = 32
 _GREGORIAN_TICKS = 0x01B21DD213814000  # of 100 ns, from 1582 to 1970: RFC 9562
 _NUMBER = re.compile(r"\d{1,10}")
 _HEX = re.compile(r"[0-9a-f]{16,128}")
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class of Python code, for the most part
-_SCALARS = frozenset((str, bytes, int, float, bool, type(None), complex))
-_SEQUENCES = frozenset((list, tuple, set, frozenset))
-_MOMENTS = frozenset((datetime.datetime, datetime.date, datetime.time))
+_PLAIN = frozenset((str, bytes, int, float, bool, type(None), complex))
+_PLAIN |= {datetime.datetime, datetime.date, datetime.time}
+_CONTAINERS = frozenset((dict, list, tuple, set, frozenset, uuid.UUID))
 
 
 def parts_of(value: Any) -> Iterator[Any]:
@@ -66,68 +63,30 @@ def parts_of(value: Any) -> Iterator[Any]:
         if not found:
             return
         one, depth, is_in_object = found.pop()
-        is_plain = type(one) in _SCALARS or type(one) in _MOMENTS
-        inner = None if is_plain or depth >= _MAX_DEPTH else _inside(one)
-        if inner is None and not is_plain and not is_in_object:
-            inner, is_in_object = _attributes(one), True
-        if is_plain:
+        kind = type(one)
+        if type.__subclasscheck__(PurePath, kind):
+            one, kind = os.fspath(one), str
+        if kind in _PLAIN:
             yield one
-        elif inner is None or id(one) in seen:
-            yield type(one)
-        else:
-            seen.add(id(one))
-            yield type(one)
-            found.extend((part, depth + 1, is_in_object) for part in inner)
-
-
-def _inside(one: Any) -> list[Any] | None:
-    """The parts of what holds others as the standard library does; None for other objects."""
-    kind = type(one)
-    if kind is uuid.UUID:
-        return [one.int]
-    if kind is dict:
-        return [part for pair in one.items() for part in pair]
-    if kind in _SEQUENCES:
-        return list(one)
-    if type.__subclasscheck__(PurePath, kind):
-        return [os.fspath(one)]
-    return None
-
-
-def _attributes(one: Any) -> list[Any] | None:
-    if callable(one) or _own(type(one), "__module__") in sys.stdlib_module_names:
-        return None
-    held: list[Any] = []
-    try:
-        attributes = object.__getattribute__(one, "__dict__")
-    except AttributeError:
-        attributes = None
-    if type(attributes) is dict:
-        held += [part for pair in attributes.items() for part in pair]
-    for kind in _own(type(one), "__mro__"):
-        if _own(kind, "__flags__") & _HEAP_TYPE:
-            held += _in_slots(one, _own(kind, "__dict__"))
-    return held or None
-
-
-def _in_slots(one: Any, members: Mapping[str, Any]) -> Iterator[Any]:
-    for member in list(members.values()):
-        if type(member) is MemberDescriptorType:
-            with suppress(AttributeError):
-                yield member.__get__(one)
-
-
-def _own(kind: type, name: str) -> Any:
-    """An attribute of a class as `type` has it, whatever its metaclass says."""
-    return type.__getattribute__(kind, name)
+            continue
+        yield kind
+        if depth >= _MAX_DEPTH or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if kind not in _CONTAINERS:
+            module = type.__getattribute__(kind, "__module__")
+            if is_in_object or callable(one) or module in sys.stdlib_module_names:
+                continue
+            is_in_object = True
+        keys = list(one) if kind is dict else []  # the collector has no use for texts among them
+        inside = (*keys, *gc.get_referents(one))
+        found.extend((part, depth + 1, is_in_object) for part in reversed(inside))
 
 
 def digest_of(value: Any) -> str:
     """Equal for values that are made of the same parts, in whatever order."""
     parts = sorted(
-        f"{_own(one, '__module__')}.{_own(one, '__qualname__')}"
-        if type.__subclasscheck__(type, type(one))
-        else repr(one)
+        type.__repr__(one) if type.__subclasscheck__(type, type(one)) else repr(one)
         for one in parts_of(value)
     )
     return hashlib.blake2b("\0".join(parts).encode(errors="replace"), digest_size=16).hexdigest()

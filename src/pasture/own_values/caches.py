@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from pasture.fork_safety.identity import Identity
+from pasture.own_values.identity import Identity
 
 Cache = functools._lru_cache_wrapper
 
