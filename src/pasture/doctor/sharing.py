@@ -149,7 +149,7 @@ def own_imports(modules: Mapping[str, int], largest: Sequence[str]) -> Iterator[
         cost=f"about {megabytes(total)} and the time of the import in each worker, and once more "
         "in each that replaces it",
         fix=f"`pasture run --preload {','.join(largest[:_MAX_PRELOADED])}` imports most of it "
-        "before the fork, a profile of `pasture learn` all of it",
+        "before the fork, `pasture run --auto` all of it from its second start on",
     )
 
 

@@ -20,9 +20,9 @@ from pasture.explain.difference import private_pages
 from pasture.explain.distinct import floor_to, of_ascending
 from pasture.explain.objects import Objects
 from pasture.explain.recognition import gather, recognise
+from pasture.learning.file import is_module
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.profile.file import is_module
 from pasture.scoreboard import reader
 
 MAX_LINES = 10

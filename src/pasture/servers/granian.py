@@ -22,7 +22,7 @@ from pasture.fork_safety import generators
 from pasture.log_lines import enable
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engine import Engine, installed
-from pasture.serving import profiled, restart
+from pasture.serving import restart
 from pasture.serving.forked_process import Forking
 from pasture.serving.preload import importing
 from pasture.serving.restart import LeftOut
@@ -102,10 +102,7 @@ class Granian(Engine):
 
         process_class: Any = WorkerProcess
         process_class._spawn = spawn
-        if interface == "rsgi":
-            return lambda: application
-        served = profiled.noted(application, settings, is_asgi=interface != "wsgi")
-        return lambda: served
+        return lambda: application
 
     def command(self) -> Any:
         from granian.cli import entrypoint

@@ -25,7 +25,7 @@ VARIABLE = "PASTURE_PROBE_FAILED"
 _MAX_CHARACTERS = 100_000  # the kernel takes 128 KiB, execve(2)
 _STANDARD_STREAMS = 2
 
-What = Literal["warm-up", "pasture"]
+What = Literal["warm-up", "pasture", "entry", "entries"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def is_without_pasture() -> bool:
 
 def is_without_warm_up() -> bool:
     """Whether this start serves no requests before the fork."""
-    return earlier is not None
+    return earlier is not None and earlier.what in ("warm-up", "pasture")
 
 
 def went_into_background() -> None:

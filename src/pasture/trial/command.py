@@ -18,7 +18,7 @@ from pasture.trial.summary import best
 from pasture.warmup.requests import Request
 
 _MAX_WARM = 4
-"""More requests than that are no command line: the server learns them."""
+"""More requests than that are no command line."""
 
 _IMAGE = "app.img"
 
@@ -50,7 +50,7 @@ def _by_policy(plan: TrialPlan, policy: Policy) -> str:
 
 
 def _by_image(plan: TrialPlan) -> str:
-    """Warmed up by few requests; more come from a profile, which a user has to record first."""
+    """Warmed up by few requests; more are no command line."""
     app = ("--app", plan.app, *_warm(warm)) if (warm := _few(plan)) else ()
     module = re.split(r"[:(]", plan.app, maxsplit=1)[0]
     build = _line("pasture", "image", "build", "-o", _IMAGE, "--preload", module, *app)

@@ -31,7 +31,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.gunicorn import asgi, cooperative, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
-from pasture.serving import profiled, restart
+from pasture.serving import restart
 from pasture.serving.after_response import AfterAnswer
 from pasture.serving.lifespan import SharedLifespan, start_once
 from pasture.serving.restart import LeftOut
@@ -93,7 +93,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         app.cfg.set("preload_app", asked_for)
         call_behind(app.cfg, "pre_fork", self._before_fork)
         call_after_request(app.cfg, self.settings.memory_limit)
-        asgi.watch_requests(app.cfg, profiled.noting(self.after_answer, self.settings))
+        asgi.watch_requests(app.cfg, self.after_answer)
         if not preload:
             self.log.warning(PREFIX + NO_SEAL, "--reload loads the application in each worker")
             return

@@ -27,8 +27,7 @@ from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, as_in_uvicorn
-from pasture.serving import profiled, restart
-from pasture.serving.after_response import Watched
+from pasture.serving import restart
 from pasture.serving.lifespan import SharedLifespan, start_once
 from pasture.serving.preload import importing
 from pasture.serving.restart import LeftOut
@@ -73,9 +72,6 @@ class SealingSupervisor(Multiprocess):
         enable(logging.getLogger("uvicorn.error"))
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
-        note = profiled.noting(None, settings)
-        if note is not None:
-            config.loaded_app = Watched(config.loaded_app, note)
         self._backoff = Backoff()
         self._context = ForkContext(config, logs, self._before_fork, self._close_pipes)
         vars(uvicorn._subprocess)["spawn"] = self._context

@@ -24,7 +24,7 @@ from pasture.scoreboard.recorder import recorder
 from pasture.sealing.steps import HEAP_STEPS
 from pasture.servers.engine import Engine
 from pasture.servers.uwsgi import hooks, worker
-from pasture.serving import profiled, restart
+from pasture.serving import restart
 from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer, show_log, without_exit
 from pasture.serving.warming import warm_up_as_set
@@ -129,7 +129,6 @@ class Uwsgi(Engine):
         self._uwsgi = uwsgi
         self._pid = os.getpid()
         self._users_hook: Callable[[], object] | None = None
-        self._is_noting = False
 
     def check(self, started: Any) -> None:
         refuse(started.opt, started.worker_id())
@@ -170,9 +169,6 @@ class Uwsgi(Engine):
         self._take_post_fork_hook()
         if any(HEAP_STEPS[step].makes_immortal for step in self.settings.policy.heap):
             hooks.keep_out_of_the_seal()
-        if self.settings.learn is not None and not self._is_noting:
-            self._is_noting = True
-            self._note_requests()
         try:
             self._sealer.before_fork_or_end(self._warm_up, self._play)
         except KeyboardInterrupt:
@@ -219,15 +215,6 @@ class Uwsgi(Engine):
 
     def _warm_up(self) -> WarmUpReport:
         return warm_up_as_set(self._application(), self.settings, protocol=Protocol.WSGI)
-
-    def _note_requests(self) -> None:
-        """Have workers note their requests: by the application's class, since uWSGI itself holds
-        the application in C."""
-        try:
-            kind = type(self._application())
-            kind.__call__ = profiled.noting_wsgi(kind.__call__)  # type: ignore[method-assign]
-        except Exception as error:
-            log.warning("learn: no requests are recorded: %s", error)
 
     def _application(self) -> Callable[..., Any]:
         """The WSGI application that uWSGI was asked to load.
