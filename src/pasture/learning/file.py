@@ -92,14 +92,14 @@ def read(path: Path) -> Entries:
     if not path.exists():
         return {}
     text = read_trusted(path, most_bytes=_MAX_BYTES).decode("utf-8-sig", errors="replace")
-    first, *lines = text.split("\n")[:-1]  # the last one is complete, or there is none
-    if first.rstrip() != FIRST:
+    first, *lines = text.split("\n")
+    if text and first.rstrip() != FIRST:
         raise UsageError(
             f"cannot use {path}: its first line is not {FIRST!r}",
             hint="remove it, or name another file with --auto=FILE",
         )
     found: dict[str, str] = {}
-    for entry, outcome in map(_parts, lines):
+    for entry, outcome in map(_parts, lines[:-1]):  # one that is not complete comes last
         if is_entry(entry) and not found.get(entry):
             found[entry] = outcome
     return {line: found[line] for kind in KINDS for line in _in_order(kind, found)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -42,10 +42,10 @@ def contents_of(thing: Any) -> Mapping[str, Any]:
     return held if isinstance(held, (dict, MappingProxyType)) else {}
 
 
-def modules(known: Collection[str]) -> Iterator[str]:
-    """The modules that have come since, in their order, once they are loaded to their end."""
-    for name in list(sys.modules):
-        if name not in known and name.partition(".")[0] not in ("pasture", "__mp_main__"):
+def modules(names: Iterable[str]) -> Iterator[str]:
+    """The modules of these names that are loaded to their end."""
+    for name in names:
+        if name.partition(".")[0] not in ("pasture", "__mp_main__"):
             spec = contents_of(sys.modules.get(name)).get("__spec__")
             if spec is not None and not getattr(spec, "_initializing", False):
                 yield f"module {name}"

@@ -22,6 +22,7 @@ from time import monotonic, thread_time
 from typing import Any, NoReturn
 
 from pasture.learning import code, file, found
+from pasture.observing import Finder
 
 
 def original(module: str, name: str) -> Any:
@@ -64,8 +65,8 @@ class Recorder:
         self._size = 0
         self._shows_code = False
         self._of_parent: Collection[str] = ()
-        self._modules: frozenset[str] = frozenset()
         self._owner = 0
+        self._finder: Finder | None = None
         self._exit: Any = None
         self._reset()
 
@@ -75,6 +76,7 @@ class Recorder:
         self._looking = allocate_lock()
         self._known: set[str] = set()
         self._codes: set[int] = set()
+        self._imports: dict[str, None] = {}  # in the order of their begin, as an import needs it
 
     def watch(self, path: Path, size: int, known: Collection[str], *, shows_code: bool) -> None:
         """Have each child of this process record into a file. In the parent, before the seal.
@@ -87,7 +89,6 @@ class Recorder:
             os.register_at_fork(after_in_child=self.begin)
         self._path, self._size, self._shows_code = path, size, shows_code
         self._of_parent = frozenset((*known, *found.templates()))
-        self._modules = frozenset(sys.modules)
 
     def begin(self) -> None:
         """Record from now on. The hook of a fork calls it, and only a child of C code by hand."""
@@ -102,6 +103,8 @@ class Recorder:
 
     def _begin(self) -> None:
         self._reset()
+        self._finder = Finder(self._imports.setdefault)
+        self._finder.install()
         self._asleep.acquire()
         self._exit = exit_now = os._exit
 
@@ -129,6 +132,8 @@ class Recorder:
 
     def _leave(self) -> None:
         self.is_on = False
+        if self._finder is not None:
+            self._finder.remove()
         if self._exit is not None:
             os._exit = self._exit
             self._exit = None
@@ -165,7 +170,7 @@ class Recorder:
                 return False
 
     def _entries(self) -> Iterator[str]:
-        yield from found.modules(self._modules)
+        yield from found.modules(list(self._imports))
         yield from found.templates()
         if self._shows_code:
             ran = code.that_ran(self._codes)

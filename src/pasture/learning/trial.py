@@ -19,6 +19,7 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from time import monotonic
 from typing import Any, NamedTuple, NoReturn
 
@@ -95,7 +96,7 @@ def _be_a_copy(lines: Sequence[str], parent: int, writer: int) -> NoReturn:
         output = memory_file.create("pasture-trial")
         for number in (1, 2):
             os.dup2(output, number)
-        for entry in (*_steps(lines, output), None):
+        for entry in chain(_steps(lines, output), (None,)):
             os.write(writer, json.dumps(entry).encode() + b"\n")
     finally:
         os._exit(0)
