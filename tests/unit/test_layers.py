@@ -27,7 +27,7 @@ BESIDES = ("packages/lab/src/pasture_lab", "packages/auto/src/pasture_auto")
 IMAGE_FLOORS = ("jupyter", "rehearsal", "command", "start", "build", "inside")
 """Of `pasture_image`, from the roof to the ground: two names for users first, and at the ground
 `inside`, which lies in every image."""
-COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics"))
+COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics"))
 FLOORS = (
     frozenset(("__main__",)),
     frozenset(("cli",)),
@@ -36,7 +36,7 @@ FLOORS = (
     frozenset(("servers", "display")),
     frozenset(("serving",)),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
-    | frozenset(("launch", "main_program", "observing", "proc", "profile", "sizing", "trust")),
+    | frozenset(("launch", "learning", "main_program", "observing", "proc", "sizing", "trust")),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )
@@ -50,7 +50,7 @@ STANDARD_LIBRARY_ALONE = (
     "scoreboard",
     "probe",
     "warmup",
-    "profile",
+    "learning",
     "fork_safety",
     "refork",
     "servers",

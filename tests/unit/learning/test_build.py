@@ -57,7 +57,9 @@ def problem_of(line: str) -> str:
 def test_modules_are_imported_in_their_order(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     names = ["learned_plain", "learned_second", "learned_reading"]
-    assert [*build(f"module {name}" for name in names)] == [(f"module {name}", "") for name in names]
+    assert [*build(f"module {name}" for name in names)] == [
+        (f"module {name}", "") for name in names
+    ]
     assert [name for name in sys.modules if name.startswith("learned_")] == names
     assert len(list(there.parent.glob("__pycache__/learned_*"))) == 3
 

@@ -62,7 +62,9 @@ def test_a_line_that_was_not_written_to_its_end_does_not_count(path: Path) -> No
 
 
 def test_an_outcome_counts_where_a_line_is_there_twice(path: Path) -> None:
-    path.write_text(f"{file.FIRST}\nmodule json\nrefused module json\traises OSError\nmodule json\n")
+    path.write_text(
+        f"{file.FIRST}\nmodule json\nrefused module json\traises OSError\nmodule json\n"
+    )
     path.chmod(0o600)
     assert file.read(path) == {"module json": "raises OSError"}
 
