@@ -139,7 +139,7 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
 def _file_of(row: Row, command: tuple[str, ...]) -> Path | None:
     """The file in the user's cache for a command, an interpreter and an environment.
 
-    None where there can be none, and the user is told. The files used last are kept.
+    None, after a line to the user, where none can be kept. The files that were used last stay.
     """
     variables = (f"{name}={value}" for name, value in os.environ.items() if not _of_session(name))
     what = "\0".join((str(Path.cwd()), sys.executable, sys.prefix, *command, *sorted(variables)))

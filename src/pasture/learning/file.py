@@ -1,7 +1,7 @@
 """The file of `--auto`: a line for each name of what workers have built after the fork.
 
 The first line names the version; each other line is an entry, `KIND VALUE`, or a comment. Once an
-entry was tried, `ok` or `refused` stands in front of it, and the reason of a refusal after a tab.
+entry was tried, `ok` or `refused` comes before it, and the reason of a refusal after a tab.
 A line does not depend on other lines: any may be deleted, and git merges files by lines. Workers
 append lines; only a parent replaces the file.
 

@@ -19,8 +19,6 @@ IN_ORDER = [
     "size",
     "policies",
     "run",
-    "learn",
-    "profile",
     "image",
     "top",
     "explain",

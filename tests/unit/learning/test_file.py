@@ -69,7 +69,7 @@ def test_an_outcome_counts_where_a_line_is_there_twice(path: Path) -> None:
     assert file.read(path) == {"module json": "raises OSError"}
 
 
-def test_lines_are_appended_that_nobody_has_appended_before(path: Path) -> None:
+def test_lines_are_appended_that_no_other_process_has_appended(path: Path) -> None:
     size = file.write(path, {"module json": file.OK})
     for lines in (["module csv", "code csv:reader"], ["module csv", "module html", "nothing"]):
         file.append(path, lines, size)
