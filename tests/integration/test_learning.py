@@ -42,6 +42,8 @@ TRIED = {
     "random": "import secrets\nKEY = secrets.token_bytes(8)",
     "started": "import time\nSTARTED = time.time()",
     "broken": "int('alice')",
+    "half": "import tried_part\nopen('made', 'w')",
+    "part": "",
     "crashing": "import os\nos.abort()",
     "after": "",
 }
@@ -170,6 +172,7 @@ def test_entries_are_tried_in_copies_that_leave_nothing(tmp_path):
         "random: makes other values in each process",
         "started: makes other values in each process",
         "broken: raises ValueError",
+        "half: makes a file (open)",
         "crashing: ends the process",
         "no child",
     ]

@@ -38,6 +38,9 @@ _GRACE_S = 5.0
 THERE = "is there already"
 """Outcome of a module that comes with the application, or with an entry before it."""
 
+_LATER = "is part of what was refused"
+"""Of a module that a refused one has imported: by itself it is tried at the next start."""
+
 _COPIES = 2
 _MAX_COUNT = 1 << 31
 _SCALARS = frozenset((str, bytes, int, float, tuple))
@@ -70,9 +73,10 @@ def tried(lines: Sequence[str]) -> dict[str, str]:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    return {
+    found = {
         line: _outcome(first[line], second[line]) for line in lines if line in first.keys() & second
     }
+    return {line: outcome for line, outcome in found.items() if outcome != _LATER}
 
 
 def _outcome(first: tuple[str, str], second: tuple[str, str]) -> str:
@@ -104,6 +108,7 @@ def _be_a_copy(lines: Sequence[str], parent: int, writer: int) -> NoReturn:
 
 def _steps(lines: Iterable[str], output: int) -> Iterator[tuple[str, str, str]]:
     modules, before, printed = set(sys.modules), _Process.now(), 0
+    spoiled: set[str] = set()
     for line, problem in build(lines):
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
@@ -112,10 +117,11 @@ def _steps(lines: Iterable[str], output: int) -> Iterator[tuple[str, str, str]]:
         now = _Process.now()
         found = problem or now.left_since(before) or ("prints" if size > printed else "")
         new = sys.modules.keys() - modules
-        if line.removeprefix("module ") in modules:
-            found = THERE
+        if (name := line.removeprefix("module ")) in modules:
+            found = _LATER if name in spoiled else THERE
         yield line, found, _digest(new)
         modules |= new
+        spoiled |= new if found else set()
         before, printed = now, size
 
 

@@ -34,7 +34,7 @@ _NOTHING_YET = (
     "before the fork from the next start on"
 )
 
-_NO_PROGRAM = "auto: nothing is learned: this parent does not run the program"
+_NO_PROGRAM = "this parent does not run the program"
 
 _recorder: Recorder | None = None
 _names: list[str] = []
@@ -127,10 +127,10 @@ def choose_code(policy: Policy, *, ran: bool) -> None:
         code.choose(_names, ran=ran)
 
 
-def without_auto(settings: ServerSettings) -> ServerSettings:
-    """The settings of a parent that runs nothing of the program, as a forkserver."""
+def without_auto(settings: ServerSettings, why: str = _NO_PROGRAM) -> ServerSettings:
+    """The settings of a parent that cannot build: a forkserver runs nothing of the program."""
     if settings.auto is not None:
-        log.info(_NO_PROGRAM)
+        log.warning("auto: nothing is learned: %s", why)
     return replace(settings, auto=None)
 
 

@@ -25,6 +25,7 @@ from pasture.sealing.steps import HEAP_STEPS
 from pasture.servers.engine import Engine
 from pasture.servers.uwsgi import hooks, worker
 from pasture.serving import restart
+from pasture.serving.learned import without_auto
 from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer, show_log, without_exit
 from pasture.serving.warming import warm_up_as_set
@@ -141,9 +142,11 @@ class Uwsgi(Engine):
         except PastureError as error:
             self.end(error)
         # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
+        settings = without_exit(self.settings)
+        may_fork = hooks.may_fork()
         self._sealer = Sealer(
-            without_exit(self.settings),
-            start_again=self._start_again if hooks.may_fork() else None,
+            settings if may_fork else without_auto(settings, "a hook cannot fork with this libc"),
+            start_again=self._start_again if may_fork else None,
             serves=lambda: "web",
         )
         call_after_request(self._uwsgi)
