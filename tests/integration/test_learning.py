@@ -44,6 +44,8 @@ TRIED = {
     "broken": "int('alice')",
     "half": "import tried_part\nopen('made', 'w')",
     "part": "",
+    "mapping": "import mmap, os\nfile = os.open(__file__, os.O_RDONLY)\n"
+    "there = mmap.mmap(file, 0, prot=mmap.PROT_READ)",
     "crashing": "import os\nos.abort()",
     "after": "",
 }
@@ -173,6 +175,7 @@ def test_entries_are_tried_in_copies_that_leave_nothing(tmp_path):
         "started: makes other values in each process",
         "broken: raises ValueError",
         "half: makes a file (open)",
+        "mapping: ok",
         "crashing: ends the process",
         "no child",
     ]
@@ -217,6 +220,19 @@ def test_a_file_that_cannot_be_used_keeps_no_server_from_its_start(serve, path):
     assert server.get("/")
     assert "its first line is not" in server.log
     assert path.read_text() == "another file\n"
+
+
+def test_a_file_that_cannot_be_written_is_built_all_the_same(tmp_path):
+    folder = tmp_path / "open_to_all"
+    folder.mkdir()
+    path = folder / "site.auto"
+    file.write(path, {"module learned_lazily": file.OK})
+    folder.chmod(0o777)
+    program = tmp_path / "program.py"
+    program.write_text(PROCESS)
+    done = run(program, PASTURE_AUTO=str(path))
+    assert done.stdout.strip() == "True"
+    assert "auto: nothing is recorded: " in done.stderr
 
 
 def test_a_process_that_ends_at_once_has_recorded_and_finds_it_built(tmp_path, path):

@@ -30,7 +30,6 @@ class Observer:
     def __init__(self) -> None:
         self.depth = 0
         self.entropy: dict[bytes, None] = {}
-        self.draws = 0  # of entropy, noted or not
         self.torch_seed: int | None = None
         self._made: dict[int, ref[random.Random]] = {}
         self._had_numpy = self._has_loaded_numpy = False
@@ -68,7 +67,6 @@ class Observer:
             if not self.depth:
                 return posix.urandom(size)
             drawn: bytes = urandom(size)
-            self.draws += 1
             if size <= _MAX_BYTES and len(self.entropy) < _MAX_NOTED:
                 self.entropy[drawn] = None
             return drawn

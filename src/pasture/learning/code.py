@@ -49,7 +49,8 @@ def _codes(*, ran: bool) -> list[CodeType]:
 def _named(codes: Iterable[CodeType]) -> Iterator[tuple[str, CodeType]]:
     modules = dict(_files())
     for code in codes:
-        if (module := modules.get(code.co_filename)) is not None:
+        module = modules.get(code.co_filename)
+        if module is not None and code.co_name != "<module>":  # which runs once
             yield f"{module}:{code.co_qualname}", code
 
 

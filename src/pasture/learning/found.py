@@ -42,13 +42,19 @@ def contents_of(thing: Any) -> Mapping[str, Any]:
     return held if isinstance(held, (dict, MappingProxyType)) else {}
 
 
-def modules(names: Iterable[str]) -> Iterator[str]:
-    """The modules of these names that are loaded to their end."""
+def modules(names: Iterable[str]) -> list[str]:
+    """The modules of these names that are there; none while one of them is being loaded.
+
+    What that one imports has come to its end before it, and belongs behind it.
+    """
+    found = []
     for name in names:
-        if name.partition(".")[0] not in ("pasture", "__mp_main__"):
-            spec = contents_of(sys.modules.get(name)).get("__spec__")
-            if spec is not None and not getattr(spec, "_initializing", False):
-                yield f"module {name}"
+        spec = contents_of(sys.modules.get(name)).get("__spec__")
+        if getattr(spec, "_initializing", False):
+            return []
+        if spec is not None and name.partition(".")[0] not in ("pasture", "__mp_main__"):
+            found.append(f"module {name}")
+    return found
 
 
 def patterns(codes: Iterable[CodeType]) -> Iterator[str]:

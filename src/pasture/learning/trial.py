@@ -20,12 +20,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 from time import monotonic
 from typing import Any, NamedTuple, NoReturn
 
 from pasture.fork_safety import native_threads
 from pasture.fork_safety.identity import digest_of
-from pasture.fork_safety.open_files import open_files
+from pasture.fork_safety.open_files import name_of, open_files
 from pasture.learning.build import TOTAL_S, build
 from pasture.learning.file import OK
 from pasture.learning.found import contents_of
@@ -142,8 +143,10 @@ class _Process(NamedTuple):
         return cls(files, len(os.listdir("/proc/self/task")), has_child)  # noqa: PTH208
 
     def left_since(self, before: _Process) -> str:
-        if self.files - before.files:
-            return "keeps a file open"
+        if new := self.files - before.files:
+            mapped = Path("/proc/self/maps").read_text(errors="replace")
+            if any(name_of(file) not in mapped for file in new):  # else of a library that is loaded
+                return "keeps a file open"
         if self.has_child and not before.has_child:
             return "starts a process"
         if self.threads > before.threads and any(native_threads.hazards()):

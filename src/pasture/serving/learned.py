@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from pasture.errors import UsageError
 from pasture.log_lines import first_of, log
 from pasture.serving import restart
-from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable
 
 if TYPE_CHECKING:
@@ -37,8 +36,8 @@ _NOTHING_YET = (
 _NO_PROGRAM = "this parent does not run the program"
 
 _recorder: Recorder | None = None
-_names: list[str] = []
-"""Of the code that the next seal gathers."""
+_names: list[str] | None = None
+"""Of the code that the next seal gathers; None for what ran."""
 
 
 def prepare(
@@ -60,17 +59,20 @@ def prepare(
 
     global _recorder, _names
     try:
-        private_files.require_writable(path)
         entries = file.read(path)
-        if entries:
-            entries = _built(path, entries, write, start_again)
-        else:
-            write(logging.INFO, _NOTHING_YET % printable(str(path)))
-        size = file.write(path, entries)
-    except (UsageError, OSError) as error:
-        write(logging.WARNING, f"auto: {printable(str(error))}: nothing is built or recorded")
+    except UsageError as error:
+        write(logging.WARNING, f"auto: nothing is built or recorded: {error}")
         return
+    if entries:
+        entries = _built(path, entries, write, start_again)
+    else:
+        write(logging.INFO, _NOTHING_YET % printable(str(path)))
     _names = file.values_of(entries, "code")
+    try:
+        size = file.write(path, entries)
+    except OSError as error:
+        write(logging.WARNING, f"auto: nothing is recorded: {printable(str(error))}")
+        return
     _recorder = recorder.recorder
     _recorder.watch(path, size, entries, shows_code="trace-code" in policy.heap)
 
@@ -93,7 +95,7 @@ def _built(
     refused = [f"{line} {why}" for line, why in tried.items() if why not in (file.OK, trial.THERE)]
     for each in first_of(refused, _MAX_LINES, "entries are left to workers"):
         write(logging.WARNING, f"auto: left to workers: {printable(each)}")
-    good = file.to_build(entries, file.OK)
+    good = [one for one in file.to_build(entries, file.OK) if can_start_again or one in tried]
     for line, problem in build.build(good):
         if problem and problem != build.GONE:
             why = f"{printable(line)} {problem}"
@@ -114,14 +116,17 @@ def _start_without(
     from pasture.learning import file
 
     again = {one: file.NEW if why == file.OK else why for one, why in entries.items()}
-    file.write(path, {**again, line: problem})
-    is_first = restart.earlier is None
-    start_again(restart.LeftOut("entry" if is_first else "entries", f"{line} {problem}", {}))
+    what: restart.What = "entry" if restart.earlier is None else "entries"
+    try:
+        file.write(path, {**again, line: problem})
+    except OSError:
+        what = "entries"
+    start_again(restart.LeftOut(what, f"{line} {problem}", {}))
 
 
 def choose_code(policy: Policy, *, ran: bool) -> None:
     """Have the seal gather the code that was learned; with `ran` what has run since, too."""
-    if _recorder is not None and "gather-code" in policy.heap:
+    if _names is not None and "gather-code" in policy.heap:
         from pasture.learning import code
 
         code.choose(_names, ran=ran)

@@ -1,10 +1,12 @@
 """What a child records. Here the child is this process, which records from now on."""
 
+import csv  # noqa: F401  is looked for
 import errno
 import functools
 import gc
 import importlib
 import importlib.util
+import json  # noqa: F401
 import os
 import re
 import sys
@@ -70,6 +72,19 @@ def test_an_import_is_in_the_file_while_the_process_runs_on(recorder: Recorder, 
     importlib.import_module("lazily.beside")
 
     wait_for(lambda: "lazily.beside" in modules(path))
+
+
+def test_no_module_is_recorded_while_one_is_loaded_that_may_have_imported_it() -> None:
+    def modules_now() -> list[str]:
+        return found.modules(["json", "csv", "no_such_module"])
+
+    assert modules_now() == ["module json", "module csv"]
+    spec = sys.modules["json"].__spec__
+    vars(spec)["_initializing"] = True
+    try:
+        assert modules_now() == []
+    finally:
+        vars(spec)["_initializing"] = False
 
 
 def test_an_object_that_was_there_before_is_not_kept_alive(path: Path) -> None:
