@@ -625,6 +625,7 @@ ENTRIES: dict[str, Entry] = {
     "fix_counts": Entry(_native.fix_counts, sealed),
     "shown": Entry(show_all, sealed_with_a_file),
     "code_that_ran": native("code_that_ran"),
+    "code_objects": native("code_objects", False),
     "collect": Entry(lambda: _native.collect(False), make_shadow, again=garbage),
     "collect_frozen": Entry(lambda: _native.collect(True), make_shadow, again=garbage),
     "watched_collect": Entry(watched_collect, make_shadow, again=garbage),

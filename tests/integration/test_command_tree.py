@@ -36,14 +36,11 @@ FILES = {
     "empty": "",
     "nonsense": "\0\1 no such line\n",
     "list.json": "[1]",
-    "site.profile": "module json\n",
 }
 KEPT = {*FILES, "unreadable"}
 NEEDED = {
     "try": ("--policy", "nothing", "nothing:app"),
     "run": ("gunicorn", "nothing:app"),
-    "learn": ("gunicorn", "nothing:app"),
-    "profile merge": ("site.profile",),
     "explain": ("999999999",),
     "doctor": ("999999999",),
     "metrics": ("999999999",),

@@ -27,7 +27,7 @@ BESIDES = ("packages/lab/src/pasture_lab", "packages/auto/src/pasture_auto")
 IMAGE_FLOORS = ("jupyter", "rehearsal", "command", "start", "build", "inside")
 """Of `pasture_image`, from the roof to the ground: two names for users first, and at the ground
 `inside`, which lies in every image."""
-COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics"))
+COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics"))
 ADVISER = frozenset(("doctor",))
 """A command that others ask for its advice."""
 FLOORS = (
@@ -39,9 +39,8 @@ FLOORS = (
     frozenset(("servers", "display")),
     frozenset(("serving",)),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "own_values"))
-    | frozenset(
-        ("scoreboard", "launch", "main_program", "observing", "proc", "profile", "sizing", "trust")
-    ),
+    | frozenset(("scoreboard", "launch", "learning", "main_program", "observing", "proc"))
+    | frozenset(("sizing", "trust")),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )
@@ -55,7 +54,7 @@ STANDARD_LIBRARY_ALONE = (
     "scoreboard",
     "probe",
     "warmup",
-    "profile",
+    "learning",
     "fork_safety",
     "own_values",
     "refork",

@@ -146,6 +146,6 @@ def _total(built: list[Built]) -> int:
 def _print_built(built: list[Built], console: Terminal) -> None:
     if not built:
         return
-    console.print("a worker imported for itself, about (lines for a profile of `pasture learn`):")
+    console.print("a worker imported for itself, about (lines for a file of --auto):")
     for one in built:
         console.print(printable(f"{megabytes(one.bytes):>10}  {one.entry}"), markup=False)

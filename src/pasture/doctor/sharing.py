@@ -12,7 +12,7 @@ from pasture.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
-from pasture.serving import restart
+from pasture.reasons import Reason
 from pasture.serving.settings import SETTINGS
 
 _MIN_LIBRARIES_BYTES = 100_000
@@ -41,8 +41,8 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
             late = "the application, or much else, is loaded after the fork"
             fix = "import it in the program that forks, or name it: `--preload` of `pasture run`"
         fix = f"load it before: {fix}"
-        if restart.parse(seen.environ.get(restart.VARIABLE), seen.master_pid) is not None:
-            fix = "see `plain`, which says why it cannot be loaded before"
+        if seen.seal is not None and seen.seal.why is Reason.PLAIN:
+            fix = "see `seal`, which says why it cannot be loaded before"
         yield Finding(
             "preload",
             True,
@@ -147,7 +147,7 @@ def own_imports(modules: Mapping[str, int], largest: Sequence[str]) -> Iterator[
         cost=f"about {megabytes(total)} and the time of the import in each worker, and once more "
         "in each that replaces it",
         fix=f"`pasture run --preload {','.join(largest[:_MAX_PRELOADED])}` imports most of it "
-        "before the fork, a profile of `pasture learn` all of it",
+        "before the fork, `pasture run --auto` all of it from its second start on",
     )
 
 

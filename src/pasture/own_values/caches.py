@@ -23,17 +23,6 @@ def caches() -> list[Any]:
     return [one for one in gc.get_objects() if type(one) is Cache]
 
 
-def value_of(cached: Any) -> Any:
-    """What a call without arguments is answered with; None where none was."""
-    parts = gc.get_referents(cached)
-    for part, following in zip(parts, (*parts[1:], None), strict=True):
-        if type(part) is tuple and not part:
-            return following  # of a limited cache: it refers to key and value, one after the other
-        if type(part) is dict and () in part:
-            return part[()]
-    return None
-
-
 def _values_of(cached: Any) -> list[Any]:
     """All that it keeps, and keys among it; not the function, nor what is known of that."""
     parts = gc.get_referents(cached)

@@ -93,12 +93,6 @@ def drawn() -> Collection[bytes]:
     return _observer.entropy
 
 
-def states() -> tuple[object, ...]:
-    """Another one after each number that a generator has drawn, of those that are known of."""
-    made = tuple(random.Random.getstate(one) for one in _observer.made)
-    return _observer.draws, random.getstate(), made, _of_numpy.states()
-
-
 def hazards() -> tuple[Hazard, ...]:
     """Generators of the whole process that the program has seeded while it was observed."""
     return _hazards

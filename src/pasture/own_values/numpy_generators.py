@@ -43,11 +43,6 @@ class Found:
     legacy: tuple[Any, ...] = ()
     is_seeded: bool = False
 
-    def states(self) -> tuple[object, ...]:
-        """Another one after each number that one of them has drawn."""
-        spawned = [one.n_children_spawned for one in self.sequences]
-        return (*spawned, *(repr(one.state) for one in self.bit_generators))
-
     def renew(self) -> Found:
         """Draw new entropy for all of them; returns them with it.
 

@@ -36,7 +36,6 @@ class Observer:
     def __init__(self) -> None:
         self.depth = 0
         self.entropy: dict[bytes, None] = {}
-        self.draws = 0  # of entropy, noted or not
         self.torch_seed: int | None = None
         self._made: dict[int, ref[random.Random]] = {}
         self.had_numpy: bool | None = None  # before the first observation
@@ -68,7 +67,6 @@ class Observer:
             if not self.depth:
                 return posix.urandom(size)
             drawn: bytes = urandom(size)
-            self.draws += 1
             if size in _BYTES and len(self.entropy) < _MAX_NOTED:
                 self.entropy[drawn] = None
             return drawn

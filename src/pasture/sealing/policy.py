@@ -125,6 +125,14 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({policy.name: policy for polic
 DEFAULT_POLICY = "seal"
 
 
+def traced(policy: Policy) -> Policy:
+    """The policy, such that a child shows which code it has run that was not gathered."""
+    if "gather-code" not in policy.heap:
+        return policy
+    at = policy.heap.index("gather-code") + 1
+    return dataclasses.replace(policy, heap=(*policy.heap[:at], "trace-code", *policy.heap[at:]))
+
+
 def find_policy(policy: str | Policy | None) -> Policy:
     """Look up a policy by its name. None is the default; a policy is returned unchanged.
 

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, UsageError, guess
 from pasture.reasons import ACCEPTABLE, Reason
@@ -36,9 +35,6 @@ from pasture.warmup.requests import (
     parse_request,
     read_requests,
 )
-
-if TYPE_CHECKING:
-    from pasture.profile.file import Profile
 
 _MAX_S = 1e6  # 11 days; more is a typing error
 
@@ -63,22 +59,6 @@ def parse_modules(text: str) -> tuple[str, ...]:
                 f"{name!r} is not a module name", hint="as in my_tasks,my_models.tables"
             )
     return names
-
-
-def _read_profile(path: str) -> Profile:
-    from pasture.profile import file  # few servers have one
-
-    return file.read(Path(path))
-
-
-def _read_learned(path: str | Path) -> Profile | None:
-    """What was learned so far: nothing that is wrong with it keeps a server from its start."""
-    from pasture.profile import file
-
-    try:
-        return file.read(Path(path)) if Path(path).exists() else None
-    except PastureError as error:
-        return file.Profile(problems=(f"{error}; what was learned is not used",))
 
 
 def _parse_requests(lines: str | Iterable[str], file: Raw, headers: Iterable[str]) -> Requests:
@@ -167,23 +147,13 @@ class ServerSettings:
         default="",
         parse=parse_modules,
     )
-    profile: Profile | None = setting(
-        "PASTURE_PROFILE",
-        "--profile",
-        takes=Path,
-        help="Build before the fork what this file of `pasture learn` lists.",
-        parse=_read_profile,
-    )
-    learn: Path | None = setting(
-        "PASTURE_LEARN",
-        "--learn",
-        takes=Path,
-        help="Record in this file what workers build after the fork, for --profile.",
-    )
     auto: Path | None = setting(
         "PASTURE_AUTO",
+        "--auto",
+        metavar="[=FILE]",
         takes=Path,
-        help="File to record in, and to build from at the next start: `pasture run --auto`.",
+        help="Learn what workers import and run, in this file or one in the user's cache, and "
+        "build it before the fork from the next start on.",
     )
     once: bool | None = setting(
         "PASTURE_ONCE",
@@ -313,14 +283,7 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     warm_up = _ROWS["warm_up"].read(environ, {})
     if not warm_up:  # a trial's requests are not mixed with those of a configuration
         warm_up += _ROWS["warm_up"].read({}, given)
-    profile = _ROWS["profile"].read(environ, given)
-    auto = _ROWS["auto"].read(environ, given)
-    if auto is not None:
-        given.setdefault("learn", auto)
-        profile = _read_learned(auto) if profile is None else profile
-    if profile is not None:
-        warm_up += Requests(tuple(map(parse_request, profile.of("request"))))
-    values = {"policy": policy, "warm_up": warm_up, "profile": profile}
+    values = {"policy": policy, "warm_up": warm_up}
     left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
     return ServerSettings(**values, **left)
 

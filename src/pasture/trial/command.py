@@ -19,7 +19,7 @@ from pasture.trial.summary import best
 from pasture.warmup.requests import Request
 
 _MAX_WARM = 4
-"""More requests than that are no command line: the server learns them."""
+"""More requests than that are no command line."""
 
 
 def best_command(result: TrialResult) -> str:
@@ -69,7 +69,7 @@ def _is_trusted(result: TrialResult, policy: PolicyResult) -> bool:
 
 
 def _warm(plan: TrialPlan) -> list[str]:
-    """The requests that the user has named, if a command line can; `--auto` learns them else."""
+    """The requests that the user has named, if a command line can; else none, and `--auto`."""
     if plan.warm_file is not None:
         return ["--warm-file", str(plan.warm_file.absolute() if plan.chdir else plan.warm_file)]
     known = plan.warm if plan.warm is not None else tuple(dict.fromkeys(plan.urls))

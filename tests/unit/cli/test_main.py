@@ -18,8 +18,6 @@ IN_ORDER = [
     "try",
     "size",
     "run",
-    "learn",
-    "profile",
     "image",
     "top",
     "explain",

@@ -31,7 +31,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.gunicorn import asgi, cooperative, rehearsal
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
-from pasture.serving import profiled, restart
+from pasture.serving import restart
 from pasture.serving.after_response import AfterAnswer
 from pasture.serving.lifespan import SharedLifespan, start_once
 from pasture.serving.moved_import import moved_import
@@ -93,7 +93,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         app.cfg.set("preload_app", asked_for)
         call_behind(app.cfg, "pre_fork", self._before_fork)
         call_after_request(app.cfg, self.settings.memory_limit)
-        asgi.watch_requests(app.cfg, profiled.noting(self.after_answer, self.settings))
+        asgi.watch_requests(app.cfg, self.after_answer)
         if not preload:
             self.log.warning(PREFIX + NO_SEAL, "--reload loads the application in each worker")
             return
@@ -247,11 +247,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def _start_plain(self, why: str) -> None:
         """Start gunicorn again in this process, before it has taken its listeners."""
+        environ = dict(self.cfg.env_orig)
         if self.cfg.daemon:
             restart.went_into_background()
-        restart.again(why, environ=dict(self.cfg.env_orig))
+            environ.setdefault("GUNICORN_FD", "")  # it is in the background already
+        restart.again(why, environ=environ)
 
-    def start_again(self, why: str) -> None:
+    def start_again(self, why: str, *, plain: bool = True) -> None:
         """Start gunicorn again in this process, with the listeners: no connection is lost.
 
         Returns where that cannot be. gunicorn looks for inherited ones at the numbers of fd://N and
@@ -280,6 +282,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             environ["GUNICORN_FD"] = ""  # it is in the background already
         restart.again(
             why,
+            plain=plain,
             environ=environ,
             directory=self.START_CTX["cwd"],
             kept=dict(zip(numbers, listeners, strict=False)),

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.scoreboard.recorder import recorder
-from pasture.serving import profiled
 from pasture.serving.after_response import AfterResponse
 from pasture.serving.recycle import MemoryLimit
 
@@ -53,7 +52,6 @@ class AfterRequest:
             self._users(worker, req, environ, resp)
         finally:
             self.count(worker)
-            profiled.answered(req.method, req.uri, req.headers, getattr(resp, "status_code", 0))
             if self.then is not None:
                 self.then(req, resp)
 

@@ -27,7 +27,7 @@ from pasture.proc.parent import end_with_parent
 from pasture.reasons import Hazard
 from pasture.refork.channel import Channel
 from pasture.scoreboard.board import Row
-from pasture.serving import profiled
+from pasture.serving import learned
 
 LOOK = signal.SIGURG
 """Sent to a worker after a message. Ignored by a process that does not know it yet."""
@@ -120,7 +120,7 @@ class Promotable:
     def leave_service(self) -> None:
         """Let go of what the main loop leaves open, but for listeners. After `run`."""
         global _current
-        profiled.stop()
+        learned.stop()
         _current = None
         signal.set_wakeup_fd(-1)
         for number in self._worker.PIPE:
