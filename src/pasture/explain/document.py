@@ -9,12 +9,12 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from pasture.display.records import decoded
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
 from pasture.explain.explanation import Explanation
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording
+from pasture.trust.records import decoded
 
 SCHEMA = 1
 
