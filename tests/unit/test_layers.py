@@ -40,7 +40,9 @@ FLOORS = (
     frozenset(("servers", "display", "doctor.trouble")),
     frozenset(("serving",)),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
-    | frozenset(("launch", "main_program", "observing", "proc", "profile", "sizing", "trust")),
+    | frozenset(
+        ("launch", "main_program", "observing", "proc", "profile", "sizing", "trust", "user_cache")
+    ),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )
