@@ -74,7 +74,7 @@ def test_in_a_server_there_is_the_standard_library_the_extension_and_its_engine(
 
 
 def test_python_m_pasture_is_the_command() -> None:
-    assert imports()[DOOR] == {f"{TOOLS}.__main__"}
+    assert imports()[DOOR] - {"__future__"} == {f"{TOOLS}.__main__"}
 
 
 @pytest.mark.parametrize("folder", IN_PROGRAMS)

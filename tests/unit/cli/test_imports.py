@@ -53,6 +53,7 @@ def test_a_server_is_started_by_what_reads_its_settings() -> None:
             "display",
             "errors",
             "trust",
+            "user_cache",
             "servers",
             "serving",
             "sealing",
