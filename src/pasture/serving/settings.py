@@ -20,27 +20,48 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, UsageError
-from pasture.interpreter import current
-from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
-from pasture.serving.recycle import DEFAULT_JITTER, MemoryLimit, parse_jitter, parse_limit
-from pasture.serving.setting import Raw, Setting, setting
+from pasture.serving.setting import Raw, Setting, at_need, setting
 from pasture.trust.untrusted_text import complain
-from pasture.warmup.guard import STEP_S, TOTAL_S
-from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
-from pasture.warmup.lazy_imports import VARIABLE as LAZY_IMPORTS
-from pasture.warmup.requests import (
-    Request,
-    Requests,
-    parse_header,
-    parse_lines,
-    parse_request,
-    parse_safe_request,
-    read_requests,
-)
 
 if TYPE_CHECKING:
+    from pasture.interpreter import current
     from pasture.profile.file import Profile
+    from pasture.refork.schedule import Schedule, parse_schedule
+    from pasture.sealing.policy import Policy, find_policy
+    from pasture.serving.recycle import MemoryLimit, parse_jitter, parse_limit
+    from pasture.warmup.lazy_imports import parse_patterns
+    from pasture.warmup.requests import (
+        Request,
+        Requests,
+        parse_header,
+        parse_lines,
+        parse_request,
+        parse_safe_request,
+        read_requests,
+    )
+else:
+    current = at_need("pasture.interpreter:current")
+    parse_schedule = at_need("pasture.refork.schedule:parse_schedule")
+    find_policy = at_need("pasture.sealing.policy:find_policy")
+    parse_jitter = at_need("pasture.serving.recycle:parse_jitter")
+    parse_limit = at_need("pasture.serving.recycle:parse_limit")
+    parse_patterns = at_need("pasture.warmup.lazy_imports:parse_patterns")
+    Requests = at_need("pasture.warmup.requests:Requests")
+    parse_header = at_need("pasture.warmup.requests:parse_header")
+    parse_lines = at_need("pasture.warmup.requests:parse_lines")
+    parse_request = at_need("pasture.warmup.requests:parse_request")
+    parse_safe_request = at_need("pasture.warmup.requests:parse_safe_request")
+    read_requests = at_need("pasture.warmup.requests:read_requests")
+
+# What rows say of rooms that they do not import: as there, which a test compares.
+DEFAULT_POLICY = "seal"
+POLICIES = (
+    *("stock", "dismiss", "freeze", "warm-freeze", "side-table"),
+    *("seal", "refork", "image", "lazy"),
+)
+DEFAULT_JITTER, MIN_SAVING = 0.1, 0.01
+STEP_S, TOTAL_S = 30.0, 300.0
+DEFAULT_PATTERNS, LAZY_IMPORTS = "stdlib,pasture", "PASTURE_LAZY_IMPORTS"
 
 PROBE_S = 30.0
 """Limit of a probe, all in all."""
@@ -393,6 +414,13 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     values = {"policy": policy, "warm_up": warm_up, "profile": profile}
     left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
     return ServerSettings(**values, **left)
+
+
+def check_given(**given: Raw) -> None:
+    """Read what is given, and nothing else; raises as `read_environment` would."""
+    for row in _ROWS.values():
+        if any(each.name in given for each in (row, *row.parts)):
+            row.read({}, given)
 
 
 def settings_or_end(**given: Raw) -> ServerSettings:

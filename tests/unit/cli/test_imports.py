@@ -67,6 +67,13 @@ def test_a_server_is_started_by_what_reads_its_settings() -> None:
     }
 
 
+def test_an_option_that_is_not_given_imports_nothing() -> None:
+    found = imported_by("run", "no-such-server")
+    rooms = {name.split(".")[1] for name in found if "." in name}
+    assert "serving" in rooms
+    assert rooms.isdisjoint(("learning", "probe", "profile", "refork", "sizing", "warmup"))
+
+
 def test_a_program_has_the_library_from_its_import_on() -> None:
     program = "import sys, pasture; print('pasture.sealing.seal' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
