@@ -16,7 +16,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.fork_safety import generators
 from pasture.log_lines import enable
@@ -29,7 +29,9 @@ from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer, without_exit
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
-from pasture.warmup.warmup import WarmUpReport
+
+if TYPE_CHECKING:
+    from pasture.warmup.warmup import WarmUpReport
 
 with installed("granian"):
     from granian.server.common import AbstractServer
@@ -87,6 +89,8 @@ class Granian(Engine):
 
         def warm_up() -> WarmUpReport:
             if interface == "rsgi":
+                from pasture.warmup.warmup import WarmUpReport
+
                 return WarmUpReport(refused="only applications of ASGI and WSGI are warmed up")
             return warm_up_as_set(
                 application,

@@ -11,10 +11,10 @@ from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
 from pasture.serving import profiled, restart
 from pasture.serving.sealer import Log, write_to_log
 from pasture.serving.settings import ServerSettings
-from pasture.warmup.warmup import Answer, WarmUpReport, before_any, warm_up
 
 if TYPE_CHECKING:
     from pasture.serving.lifespan import SharedLifespan
+    from pasture.warmup.warmup import Answer, WarmUpReport
 
 _ANY = ("", "0.0.0.0", "::")
 
@@ -42,6 +42,8 @@ def warm_up_as_set(
     lifespan, where it has been started once for all workers; `host` and `protocol` are those of
     `pasture.warm_up`.
     """
+    from pasture.warmup.warmup import before_any, warm_up  # few servers have requests
+
     if restart.is_without_warm_up() or not settings.serves_before_the_fork:
         about = before_any(application, headers=settings.warm_up.headers, **named)
         why = str(restart.earlier) if restart.earlier is not None else about.refused

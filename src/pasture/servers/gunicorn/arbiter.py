@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from time import monotonic
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gunicorn import sock
 from gunicorn.arbiter import Arbiter
@@ -33,14 +33,16 @@ from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
 from pasture.serving import profiled, restart
 from pasture.serving.after_response import AfterAnswer
-from pasture.serving.lifespan import SharedLifespan, start_once
 from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.protocol import Protocol
-from pasture.warmup.warmup import WarmUpReport
+
+if TYPE_CHECKING:
+    from pasture.serving.lifespan import SharedLifespan
+    from pasture.warmup.warmup import WarmUpReport
 
 
 class SealingArbiter(Arbiter):  # type: ignore[misc]
@@ -122,6 +124,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.log.warning("pasture: %s is no ASGI application: no lifespan", self.app)
             return
         try:
+            from pasture.serving.lifespan import start_once  # now: it is sealed in
+
             self._lifespan = start_once(
                 application, strict=self.settings.strict, log=self._write_to_log
             )
@@ -304,6 +308,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         application = self.app.wsgi()
         protocol = protocol_of(self.worker_class, application)
         if not isinstance(protocol, Protocol):
+            from pasture.warmup.warmup import WarmUpReport
+
             return WarmUpReport(refused=protocol)
         return warm_up_as_set(
             application,

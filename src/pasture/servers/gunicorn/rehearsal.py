@@ -20,7 +20,6 @@ from gunicorn import util
 from pasture.log_lines import PREFIX, PROBE
 from pasture.servers.gunicorn import asgi
 from pasture.servers.gunicorn.worker_class import is_known_module
-from pasture.serving.proving import loop_factory
 
 if TYPE_CHECKING:
     from pasture.probe.replay import Replay
@@ -130,6 +129,8 @@ def _serve(worker: Any, replay: Replay) -> None:
 
 
 def _serve_uvicorn(worker: Any, replay: Replay) -> None:
+    from pasture.serving.proving import loop_factory  # what probes has imported it
+
     config = worker.config
     config.app = worker.wsgi
     config.load()
