@@ -183,7 +183,7 @@ def show_others(folder: Path, rounds: int, names: Sequence[str]) -> None:
         measure({"PASTURE_LEARN": learned})
         by_hand = {"PASTURE_WARM_FILE": str(chosen.data / "urls.txt")}
         if file := headers_of(chosen):
-            by_hand["PASTURE_WARM_HEADERS_FILE"] = str(file)
+            by_hand["PASTURE_WARM"] = file.read_text()
         ways = {"no warm-up": {}, "profile": {"PASTURE_PROFILE": learned}, "by hand": by_hand}
         title = f"{name}: ms of the first request, MB after all of them {VISITS} times"
         compare(title, measure, ways, rounds, "no warm-up", "by hand")
@@ -237,7 +237,7 @@ def show_job(kind: str, folder: Path, rounds: int) -> None:
 def show_site(folder: Path, rounds: int) -> None:
     learned = str(folder / "site.profile")
     cost_of(folder, {"PASTURE_LEARN": learned})
-    session = {"PASTURE_WARM_HEADERS_FILE": str(SITE / "var" / "headers.txt")}
+    session = {"PASTURE_WARM": (SITE / "var" / "headers.txt").read_text()}
     profile = {"PASTURE_PROFILE": learned}
     ways = {
         "no warm-up": {},

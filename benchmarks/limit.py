@@ -88,7 +88,9 @@ def serve(plan: TrialPlan, policy: str, workers: int, seconds: float) -> Outcome
     if policy == "refork":
         words = ["--refork", REFORKS, *words]
     variables = to_environment(
-        policy=policy, warm_file=DATA / "urls.txt", warm_headers_file=DATA / "headers.txt"
+        policy=policy,
+        warm=tuple((DATA / "headers.txt").read_text().splitlines()),
+        warm_file=DATA / "urls.txt",
     )
     with memory_group() as group:
         group.limit(plan.limit_bytes)

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from benchmarks import refork_asgi
 from benchmarks.site import DATA, SITE, make_plan
-from matrix.herd import Herd, Load, Sent
+from matrix.herd import AT_ANY_PRICE, Herd, Load, Sent
 from pasture.display import progress
 from pasture.display.terminal import output_terminal
 from pasture.trial import TrialResult, run_trial, table
@@ -68,7 +68,7 @@ def serve(words: Sequence[str], name: str, requests: int) -> tuple[Herd, list[Se
     access.unlink(missing_ok=True)
     gunicorn = ["gunicorn", "-w", f"{WORKERS}", "--access-logfile", f"{access}"]
     gunicorn += ["--access-logformat", "%({x-request-id}i)s", plan.app]
-    env = {**plan.env, "PASTURE_REFORK_LEAST_SAVING": "-100"}
+    env = {**plan.env, "PYTHONPATH": f"{AT_ANY_PRICE}"}
     with Herd([*words, *gunicorn], directory=DIRECTORY, cwd=SITE, env=env) as herd:
         herd.wait_until_it_listens()
         load = Load(herd.port, plan.urls, dict(plan.headers), clients=CLIENTS, requests=requests)

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 
 from benchmarks.faults.growth import Size, size_of
-from matrix.herd import Herd
+from matrix.herd import AT_ANY_PRICE, Herd
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "tests" / "programs"
 DIRECTORY = Path(__file__).resolve().parent.parent / "var" / "generations"
@@ -51,7 +51,7 @@ class Broken(click.ClickException):
 def start(requests: int, worker_class: str) -> Herd:
     app = "refork_asgi_app:app" if _is_asgi(worker_class) else "steady_app"
     words = ["--refork", f"{requests}", "gunicorn", "-w", f"{WORKERS}", "-k", worker_class, app]
-    env = {"PYTHONPATH": str(PROGRAMS), "PASTURE_REFORK_LEAST_SAVING": "-100"}
+    env = {"PYTHONPATH": f"{PROGRAMS}:{AT_ANY_PRICE}"}
     return Herd(words, directory=DIRECTORY, cwd=DIRECTORY, env=env)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import click
 
-from matrix.herd import Herd, Load
+from matrix.herd import AT_ANY_PRICE, Herd, Load
 from pasture.warmup.requests import Request
 
 PROGRAMS = Path(__file__).resolve().parent.parent / "tests" / "programs"
@@ -45,7 +45,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, what: str, herd: Her
 
 def start(number: int) -> Herd:
     words = ["--refork", "20", "gunicorn", "-w", f"{WORKERS}", "refork_app:app"]
-    env = {"PYTHONPATH": str(PROGRAMS), "PASTURE_REFORK_LEAST_SAVING": "-100"}
+    env = {"PYTHONPATH": f"{PROGRAMS}:{AT_ANY_PRICE}"}
     directory = DIRECTORY / f"{number}"
     directory.mkdir(parents=True, exist_ok=True)
     return Herd(words, directory=directory, cwd=directory, env=env)

@@ -1,6 +1,6 @@
 """A gunicorn that reforks, and a load whose every request is accounted for.
 
-Shared by `benchmarks.refork`, `benchmarks.soak_refork` and `benchmarks.deploy`.
+Shared by `benchmarks.refork` and the soaks.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from pasture.scoreboard.reader import read_scoreboard
 from pasture.warmup.requests import Request
 
 TIMEOUT_S = 60.0
+AT_ANY_PRICE = Path(__file__).resolve().parents[1] / "tests" / "programs" / "any_price"
+"""In PYTHONPATH: reforks go on whatever they save."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ in a group of its own whose number of processes can be limited. Nothing of it is
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
 import struct
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from matrix.herd import AT_ANY_PRICE
 from pasture.launch.ports import LOOPBACK, free_port, listens
 from pasture.launch.session import Group, environment
 from pasture.proc.tree import forked_workers, is_running
@@ -142,7 +144,9 @@ class Server(Group):
     def _environment(self, place: Place, broker: str) -> dict[str, str]:
         small = str(place.small)
         own = {"HOME": small, "TMPDIR": small, "FAULT_STATE": str(place.state)}
-        own |= {"PYTHONPATH": str(PROGRAMS), "PASTURE_REFORK_LEAST_SAVING": "-100"}
+        # A program out of an image starts in the folders that the image was built with.
+        any_price = (AT_ANY_PRICE,) if self.kind == "gunicorn-refork" else ()
+        own["PYTHONPATH"] = os.pathsep.join(map(str, (PROGRAMS, *any_price)))
         return environment({**own, "FAULT_BROKER": broker})
 
     def pids(self, role: str) -> list[int]:

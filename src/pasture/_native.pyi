@@ -393,6 +393,33 @@ def end_adapting_thresholds() -> None:
 def trim_after_collections(on: bool, /) -> None:
     """Have that done after every full collection that is watched, or no longer."""
 
+def describe_stream(number: int, /) -> tuple[int, int, bool, bool, bool, bool, int, int, str, str]:
+    """A socket, as `pasture.fork_safety.open_files.Stream` has it behind number and inode.
+
+    Changes nothing of the open file, which other processes may have.
+
+    Raises:
+        OSError: it is another file, or none.
+    """
+
+def keep_spare_end() -> None:
+    """Make the end that `isolate_streams` uses in a child that may open no more files.
+
+    Raises:
+        OSError: this process may open none.
+    """
+
+def isolate_streams(streams: tuple[tuple[int, int], ...], epolls: tuple[int, ...], /) -> None:
+    """Put a dead end over each stream, and an epoll of its own over each epoll. In a child.
+
+    Args:
+        streams: the number and the inode of each; a number that has another inode is left alone.
+        epolls: numbers.
+
+    Raises:
+        OSError: one stream had to be closed, or one epoll left as it is; the others are done.
+    """
+
 def adopt_orphans(on: bool = True, /) -> bool:
     """Have orphaned descendants become children of this process (a "subreaper"), or no longer.
 

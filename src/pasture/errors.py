@@ -92,9 +92,17 @@ class UnknownPolicy(PastureError):
 
 
 class AppImportFailed(PastureError):
-    """The application cannot be imported."""
+    """The application cannot be imported.
+
+    Attributes:
+        is_certain: no other process could import it: a module or a name is not there.
+    """
 
     exit_code = 5
+
+    def __init__(self, message: str, *, hint: str = "", is_certain: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.is_certain = is_certain
 
 
 class AppDidNotAnswer(PastureError):

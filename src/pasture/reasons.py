@@ -6,8 +6,10 @@ matches sentences of another one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Reason(StrEnum):
@@ -17,6 +19,8 @@ class Reason(StrEnum):
     NOT_STARTED = "not-started"
     """The seal as a whole has a reason."""
     POLICY = "policy"
+    PLAIN = "plain"
+    """The application's import holds what a fork breaks: the server starts as without pasture."""
     NO_REQUESTS = "no-requests"
     THREAD_RUNS = "thread-runs"
     COLLECTING = "collecting"
@@ -46,9 +50,32 @@ class Reason(StrEnum):
     GEVENT_HUB = "gevent-hub"
     GENERATOR = "generator"
     """It survives, and is the same in all children."""
+    LOCK = "lock"
+    LISTENER = "listener"
+    PROCESS = "process"
+    EVENT_LOOP = "event-loop"
+    TIMER = "timer"
+    MEMORY = "shared-memory"
+    FILE = "exclusive-file"
 
 
 BREAKS = "does not survive a fork"
+SHARED = "would be held by all workers together"
+
+ACCEPTABLE: Mapping[str, frozenset[Reason]] = MappingProxyType(
+    {
+        "threads": frozenset((Reason.THREAD, Reason.NATIVE_THREAD, Reason.TIMER)),
+        "locks": frozenset((Reason.LOCK,)),
+        "listeners": frozenset((Reason.LISTENER,)),
+        "processes": frozenset((Reason.PROCESS,)),
+        "loops": frozenset((Reason.EVENT_LOOP, Reason.TASK, Reason.LOOP_OWNED, Reason.GEVENT_HUB)),
+        "connections": frozenset((Reason.CONNECTION, Reason.TRANSACTION, Reason.DATABASE)),
+        "memory": frozenset((Reason.MEMORY,)),
+        "files": frozenset((Reason.FILE,)),
+        "libraries": frozenset((Reason.LIBRARY,)),
+    }
+)
+"""Words of `--accept`, and the hazards that each accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +87,18 @@ class Hazard:
     kind: Reason = Reason.LIBRARY  # which sort of thing it is
     owner: str = ""  # the package whose thread it is; "" where that is not known
     fate: str = BREAKS
+    where: str = ""  # module and line that made it, as in `shop/search.py:12`; "" if not known
 
     @property
     def survives(self) -> bool:
         """Whether it breaks nothing, and is as without pasture."""
         return self.kind is Reason.GENERATOR
 
+    @property
+    def word(self) -> str:
+        """The word of `--accept` for it; "" for what needs none."""
+        return next((word for word, kinds in ACCEPTABLE.items() if self.kind in kinds), "")
+
     def __str__(self) -> str:
-        return f"{self.what} {self.fate}: {self.hint}"
+        where = f" ({self.where})" if self.where else ""
+        return f"{self.what}{where} {self.fate}: {self.hint}"

@@ -1,15 +1,25 @@
 """What tests ask of a server that reforks: processes, roles, and the way to a generation."""
 
+import os
 import socket
 import threading
 import time
 import urllib.request
 from collections import Counter
+from pathlib import Path
 
 from pasture.scoreboard.reader import read_scoreboard
 
 REFORKED = "pasture: all workers are of generation "
 CLIENTS = 3
+
+_PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
+
+
+def at_any_price(*folders):
+    """Variables of a server that reforks whatever that saves, with these folders to import from."""
+    parts = (*folders, _PROGRAMS, _PROGRAMS / "any_price")
+    return {"PYTHONPATH": os.pathsep.join(map(str, parts))}
 
 
 def processes(server):

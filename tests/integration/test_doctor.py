@@ -31,13 +31,6 @@ def test_a_sealed_server_shares_its_memory_and_runs_no_threads(serve, tmp_path):
     assert done.returncode == (15 if any(by_check.values()) else 0), done.stdout
 
 
-HAZARD = """
-import socket
-listener = socket.create_server(("127.0.0.1", 0))
-connection = socket.create_connection(listener.getsockname())
-"""
-
-
 def commanded(command, pid):
     words = [sys.executable, "-m", "pasture", *command, str(pid)]
     return subprocess.run(words, capture_output=True, text=True, timeout=120).stdout
@@ -45,9 +38,9 @@ def commanded(command, pid):
 
 @pytest.mark.once
 def test_a_hazard_in_the_log_is_known_to_all_who_look_at_the_server(serve):
-    server = serve(conf=HAZARD)
-    [hazard] = re.findall(r"pasture: hazard: (the connection to .*)", server.log)
-    what = hazard.partition(":")[0].rpartition(":")[0]
+    server = serve(env={"HERD_THREAD": "1"}, options=("--accept", "threads"))
+    [hazard] = re.findall(r"pasture: hazard: (thread .*)", server.log)
+    what = hazard.partition(" does")[0]
     done = doctor(server.process.pid)
     assert done.returncode == 15 and f"! hazards: {what}" in done.stdout, done.stdout
     assert f"\nhazard: {hazard}\n" in commanded(("top", "--once"), server.process.pid)
@@ -58,7 +51,7 @@ def test_a_hazard_in_the_log_is_known_to_all_who_look_at_the_server(serve):
 
 @pytest.mark.once
 def test_a_thread_that_waits_is_named_and_is_no_obstacle(serve):
-    server = serve(workers=1, env={"HERD_THREAD": "1"})
+    server = serve(workers=1, env={"HERD_THREAD": "1"}, options=("--accept", "threads"))
     done = doctor(server.process.pid)
     assert "threads: a thread of the master waits: herd-thread; the heap was sealed" in done.stdout
     assert "! threads" not in done.stdout
@@ -68,7 +61,7 @@ def test_a_thread_that_waits_is_named_and_is_no_obstacle(serve):
 def test_the_thread_that_kept_a_command_from_being_sealed_is_named_with_its_package(tmp_path):
     command = (sys.executable, "-m", "pasture", "run", "gunicorn", "herd_app:app", "-w", "1")
     bind = ("-b", f"unix:{tmp_path}/socket", "--no-control-socket")
-    environ = {**os.environ, "HERD_THREAD": "runs"}
+    environ = {**os.environ, "HERD_THREAD": "runs", "PASTURE_ACCEPT": "threads"}
     done = doctor("--", *command, *bind, cwd=PROGRAMS, env=environ)
     assert done.returncode == 15, done.stdout + done.stderr
     [line] = [line for line in done.stdout.splitlines() if line.startswith("! threads")]

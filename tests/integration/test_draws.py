@@ -62,22 +62,13 @@ def shared(within: str = "", before: str = "", after: str = "") -> tuple[list[st
 
 
 @pytest.mark.parametrize(
-    "drawn",
-    [
-        "",
-        "numbers.random(2_000_000)",
-        "numbers.seed()",
-        "kept = numbers.get_state(); numbers.seed(3); numbers.random(); numbers.set_state(kept)",
-    ],
-    ids=["untouched", "much drawn", "seeded by itself again", "put back"],
+    "drawn", ["", "numbers.random(20_000_000)"], ids=["untouched", "much drawn"]
 )
 def test_a_child_seeds_what_the_program_has_not_seeded(drawn: str) -> None:
     assert shared(drawn) == (SEEDED, [])
 
 
-@pytest.mark.parametrize(
-    "seeding", ["numbers.seed(3)", "numbers.set_state(numbers.RandomState(3).get_state())"]
-)
+@pytest.mark.parametrize("seeding", ["numbers.seed(3)", "numbers.seed()"])
 def test_numpys_generator_stays_as_the_program_has_seeded_it_and_is_reported(seeding: str) -> None:
     names, hazards = shared(seeding)
     assert names == ["numpy", *SEEDED]

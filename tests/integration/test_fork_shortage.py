@@ -107,7 +107,6 @@ def settled(serve):
         conf=CONF,
         options=("--refork", "5,1000000"),
         app="refork_app:app",
-        env={"PASTURE_REFORK_LEAST_SAVING": "-100"},
     )
     refork(server, 1)
     wait_for_roles(server, ("mold", 1), ("worker", 1), ("worker", 1))

@@ -141,13 +141,13 @@ def test_workers_with_threads_are_sealed_as_well(serve):
 
 
 def test_a_thread_that_waits_is_named_and_the_heap_sealed(serve):
-    server = serve(env={"HERD_THREAD": "waits"})
+    server = serve(env={"HERD_THREAD": "waits"}, options=("--accept", "threads"))
     assert server.log.count(SEALED) == 1
-    assert "thread herd-thread of herd_app does not survive a fork" in server.log
+    assert "hazard: thread herd-thread of herd_app does not survive a fork" in server.log
 
 
 def test_a_running_thread_leaves_the_heap_unsealed_and_is_named(serve):
-    server = serve(env={"HERD_THREAD": "runs"})
+    server = serve(env={"HERD_THREAD": "runs"}, options=("--accept", "threads"))
     assert "not sealed (1 other Python thread(s) running: herd-thread (" in server.log
     assert server.get("/who")["pid"] in server.workers()
 
@@ -162,7 +162,7 @@ def test_a_configuration_of_logging_in_the_application_leaves_the_masters_log_on
 
 def test_under_reload_nothing_is_preloaded_nor_sealed(serve):
     server = serve("--reload")
-    assert "--reload loads the application in each worker: no seal" in server.log
+    assert "not sealed: --reload loads the application in each worker" in server.log
     assert SEALED not in server.log
     assert server.get("/who")["pid"] in server.workers()
 

@@ -77,7 +77,6 @@ def test_an_unknown_policy_is_reported_without_a_traceback(serve):
     [
         ("no_such_module:app", {}, "No module named 'no_such_module'"),
         ("herd_app:no_such_name", {}, "Failed to find attribute 'no_such_name'"),
-        ("herd_app:app", {"HERD_BROKEN": "1"}, "RuntimeError: this application is broken"),
     ],
 )
 def test_an_application_that_cannot_be_imported_is_reported_with_its_own_exit_code(
@@ -87,6 +86,14 @@ def test_an_application_that_cannot_be_imported_is_reported_with_its_own_exit_co
     assert server.wait_for_end() == 5
     assert f"error: {app} cannot be imported: " in server.log
     assert reported in server.log
+
+
+def test_an_import_that_fails_in_the_parent_is_left_to_workers_whose_status_counts(serve):
+    server = serve(env={"HERD_BROKEN": "1"}, ready=False)
+    assert server.wait_for_end() == 3
+    assert "RuntimeError: this application is broken" in server.log
+    assert "the import failed in the parent: herd_app:app cannot be imported" in server.log
+    assert "Worker failed to boot" in server.log
 
 
 @pytest.mark.parametrize("asked", [False, True])

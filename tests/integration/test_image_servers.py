@@ -90,7 +90,6 @@ def test_a_worker_of_a_server_out_of_an_image_becomes_the_next_parent(
     images: Images, serve: Serve
 ) -> None:
     given = options(images, "--refork", "5,1000")
-    given["env"] |= {"PASTURE_REFORK_LEAST_SAVING": "-100"}  # type: ignore[operator]
     server = serve("--graceful-timeout", "10", app="refork_app:app", **given)
     assert STARTED in server.log
     refork(server, 1)

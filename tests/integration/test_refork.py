@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -17,6 +18,7 @@ from generations import (
     REFORKED,
     assert_ends_without_a_trace,
     assert_port_is_free,
+    at_any_price,
     load,
     mold_of,
     processes,
@@ -33,21 +35,17 @@ PROGRAMS = Path(__file__).parent.parent / "programs"
 
 
 @pytest.fixture
-def start(serve):
+def start(serve, tmp_path):
     """A server whose processes can be found after its end, and that reforks at any price.
 
     Args of the function: as of `serve`, and the schedule.
     """
 
-    def start(*args, refork="5", workers=2, least_saving=-100, **more):
-        environment = {
-            "PASTURE_REFORK_LEAST_SAVING": str(least_saving),
-            **more.pop("env", {}),
-        }
+    def start(*args, refork="5", workers=2, **more):
         return serve(
             *("--graceful-timeout", "10", *args),
             **{"options": ("--refork", refork), "app": "refork_app:app", **more},
-            env=environment,
+            env=at_any_price(tmp_path),
             workers=workers,
         )
 
@@ -89,8 +87,7 @@ def test_the_application_is_loaded_and_warmed_up_with_the_collector_of_a_program
         "    return [json.dumps(seen[:2]).encode()]"
     )
     options = ("--policy", "seal", "--warm", "/", "--refork", "1000")
-    environment = {"PYTHONPATH": str(tmp_path)}
-    server = start(app="collected:app", options=options, env=environment)
+    server = start(app="collected:app", options=options)
     program = "import gc, json; print(json.dumps([gc.isenabled(), *gc.get_threshold()]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert server.get("/") == [json.loads(done.stdout)] * 2
@@ -98,8 +95,48 @@ def test_the_application_is_loaded_and_warmed_up_with_the_collector_of_a_program
     assert_ends_without_a_trace(server)
 
 
+DRAWS = """
+import json, os, random, secrets, time
+
+made = []
+
+def app(environ, start_response):
+    if not made:
+        made.extend((random.Random(), random.Random(os.urandom(16))))
+        made.append(random.Random(secrets.randbits(128)))
+    start_response("200 OK", [])
+    draws = [f"{one.getrandbits(64)}" for one in made]
+    time.sleep(0.02)  # the other worker takes the next request
+    return [json.dumps({"pid": os.getpid(), "draws": draws}).encode()]
+"""
+
+
+def test_workers_draw_for_themselves_from_generators_that_a_request_before_the_fork_made(
+    start, tmp_path
+):
+    (tmp_path / "draws.py").write_text(DRAWS)
+    options = ("--policy", "seal", "--warm", "/", "--refork", "6,1000")
+    server, drawn = start(app="draws:app", options=options), []
+
+    def draw():
+        with ThreadPoolExecutor(CLIENTS) as clients:
+            for answer in clients.map(server.get, ["/"] * CLIENTS):
+                drawn.append((answer["pid"], *answer["draws"]))
+        return f"{REFORKED}1\n" in server.log
+
+    server.wait_for(draw, "generation 1")
+    wait_for_roles(server, ("mold", 1), *[("worker", 1)] * 2)
+    workers = {pid for pid, (role, _) in roles(server).items() if role == "worker"}
+    server.wait_for(
+        lambda: draw() and workers <= {pid for pid, *_ in drawn}, "answers of both workers"
+    )
+    for number, draws in enumerate(zip(*drawn, strict=True)):
+        assert number == 0 or len(set(draws)) == len(draws), f"generator {number}"
+    assert_ends_without_a_trace(server)
+
+
 @pytest.mark.parametrize("policy", ["refork", "seal"])  # which has a warm-up by itself
-def test_after_hup_and_usr2_the_new_generation_0_has_built_what_was_asked_for(
+def test_after_hup_and_usr2_generation_0_has_built_nothing_that_requests_have(
     start, tmp_path, policy
 ):
     options = ("--policy", policy, "--refork", "5,1000")
@@ -109,16 +146,14 @@ def test_after_hup_and_usr2_the_new_generation_0_has_built_what_was_asked_for(
     server.send(signal.SIGHUP)
     server.wait_for(lambda: not before & set(server.workers()), "the end of the old workers")
     wait_for_roles(server, ("mold", 0), ("worker", 0), ("worker", 0))
-    assert "warm-up: GET http://127.0.0.1" in server.log
-    assert server.get("/who")["cache"] == 20_000
+    assert server.get("/who")["cache"] == 0
     server.send(signal.SIGUSR2)
     upgraded = tmp_path / "pid.2"
     server.wait_for(upgraded.exists, "a new pidfile")
     new = int(upgraded.read_text())
     server.wait_for(lambda: len(roles(server, new)) == 3, "workers of the new server")
-    assert server.log.count("warm-up: 1 requests, 0 failed") == 2
     assert server.stop() == 0
-    assert server.get("/who")["cache"] == 20_000
+    assert server.get("/who")["cache"] == 0 and "warm-up: " not in server.log
     os.kill(new, signal.SIGTERM)
     psutil.wait_procs([psutil.Process(new)], timeout=20)
 
@@ -293,7 +328,7 @@ def test_hup_loads_new_code_and_broken_code_leaves_the_old_one(start, tmp_path):
     source = (tmp_path / "changing.py").write_text
     page = "def app(environ, start_response):\n    start_response('200 OK', [])\n    return [b'{}']"
     source(page.format('{"pid": 1}'))
-    server = start(app="changing:app", env={"PYTHONPATH": str(tmp_path)}, refork="1000")
+    server = start(app="changing:app", refork="1000")
     assert server.get("/") == {"pid": 1}
     source("raise ValueError('broken on purpose')")
     server.send(signal.SIGHUP)
@@ -339,7 +374,7 @@ def test_at_hup_a_pre_fork_that_fails_leaves_the_old_workers(start, tmp_path):
 
 def test_a_server_whose_application_never_loads_can_be_ended(start, tmp_path):
     (tmp_path / "endless.py").write_text("import time\ntime.sleep(600)\n")
-    server = start(app="endless:app", env={"PYTHONPATH": str(tmp_path)}, ready=False)
+    server = start(app="endless:app", ready=False)
     server.wait_for(lambda: len(processes(server)) == 2, "the process that loads")
     assert server.stop() == 0
     assert processes(server) == ()
@@ -482,8 +517,7 @@ from refork_app import app
 
 def test_a_mold_that_is_killed_while_it_loads_is_started_again(start, tmp_path):
     (tmp_path / "slow.py").write_text(LOADS_SLOWLY)
-    path = {"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"}
-    server = start(app="slow:app", env=path, workers=1, ready=False)
+    server = start(app="slow:app", workers=1, ready=False)
     for time_, number in ((1, signal.SIGKILL), (2, signal.SIGTERM)):  # at the start, and at HUP
         kill_who_loads(server, tmp_path, number)
         server.wait_until_it_logs("the mold that loads the application was ended by", times=time_)
@@ -500,8 +534,7 @@ def test_a_mold_that_is_killed_while_it_loads_is_started_again(start, tmp_path):
 
 def test_a_mold_that_is_stopped_while_it_loads_is_ended_and_started_again(start, tmp_path):
     (tmp_path / "slow.py").write_text(LOADS_SLOWLY)
-    path = {"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"}
-    server = start("--timeout", "1", app="slow:app", env=path, workers=1, ready=False)
+    server = start("--timeout", "1", app="slow:app", workers=1, ready=False)
     kill_who_loads(server, tmp_path, signal.SIGSTOP)
     server.wait_until_it_logs("the mold that loads the application is stopped")
     (tmp_path / "loads").touch()

@@ -1,14 +1,12 @@
 """A worker that has been taken over becomes a mold: its arbiter believes it nothing that counts."""
 
-import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from generations import assert_ends_without_a_trace, load, roles
+from generations import assert_ends_without_a_trace, at_any_price, load, roles
 
 pytestmark = pytest.mark.once
 
@@ -30,7 +28,7 @@ def start(serve, *args):
         *("--timeout", "3", "--graceful-timeout", "2", *args),
         options=("--refork", "5"),
         app="hostile_mold_app:app",
-        env={"PASTURE_REFORK_LEAST_SAVING": "-100"},
+        env=at_any_price(),
     )
 
 
@@ -66,37 +64,6 @@ def test_only_a_new_child_of_the_arbiter_becomes_a_worker(serve, tmp_path, stran
     server.wait_for(lambda: len(roles(server)) == 3, "two workers and the mold of generation 0")
     assert server.stop() == 0, server.log
     assert stranger.poll() is None and "Traceback" not in server.log
-
-
-SAYS_AS_WHOM = """
-import os, sys
-
-def app(environ, start_response):
-    agent = environ.get("HTTP_USER_AGENT", "").partition("/")[0]
-    print("served", agent, "as", os.getuid(), os.getgid(), file=sys.stderr, flush=True)
-    start_response("200 OK", [("Content-Length", "2")])
-    return [b"{}"]
-"""
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to have workers of another user")
-def test_requests_that_clients_chose_are_served_with_the_rights_of_workers(serve, tmp_path):
-    (tmp_path / "whom.py").write_text(SAYS_AS_WHOM)
-    server = serve(
-        *("--user", "65534", "--group", "65534"),
-        options=("--refork", "3,1000"),
-        app="whom:app",
-        env={"PYTHONPATH": str(tmp_path), "PASTURE_REFORK_LEAST_SAVING": "-100"},
-    )
-    server.wait_for(
-        lambda: server.get("/") == {} and "all workers are of generation 1\n" in server.log,
-        "generation 1",
-    )
-    server.send(signal.SIGHUP)
-    server.wait_until_it_logs("served pasture-warm-up as 65534 65534")
-    server.wait_for(lambda: len(roles(server)) == 3, "new workers")
-    assert server.get("/") == {} and " as 0" not in server.log
-    assert_ends_without_a_trace(server)
 
 
 TERM_IN_A_HOOK = """

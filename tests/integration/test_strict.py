@@ -10,10 +10,14 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("small_herd")
 
-CONNECTED = """
-import socket
+LISTENS = """
+import os, socket
 server = socket.create_server(("127.0.0.1", 0))
-client = socket.create_connection(server.getsockname())
+os.environ["LISTENS"] = str(server.getsockname()[1])
+"""
+CONNECTED = """
+import os, socket
+client = socket.create_connection(("127.0.0.1", int(os.environ["LISTENS"])))
 {close}
 from herd_app import app
 """
@@ -30,8 +34,8 @@ def connected(tmp_path):
     return write
 
 
-def test_without_it_a_connection_is_reported_and_the_server_runs(serve, connected):
-    server = serve(app=connected())
+def test_without_it_a_connection_that_is_accepted_is_reported_and_the_server_runs(serve, connected):
+    server = serve(conf=LISTENS, app=connected(), options=("--accept", "connections"))
     assert "does not survive a fork: close it in a function under @pasture.before" in server.log
     assert "pasture: policy seal on " in server.log
     assert server.get("/who")["pid"] in server.workers()
@@ -39,7 +43,13 @@ def test_without_it_a_connection_is_reported_and_the_server_runs(serve, connecte
 
 def test_with_it_a_connection_ends_the_server_before_any_worker(serve, connected, tmp_path):
     pidfile = tmp_path / "pid"
-    server = serve("--pid", str(pidfile), app=connected(), options=("--strict",), ready=False)
+    server = serve(
+        *("--pid", str(pidfile)),
+        conf=LISTENS,
+        app=connected(),
+        options=("--strict",),
+        ready=False,
+    )
     assert server.wait_for_end() == 12
     assert "error: the process is not safe to fork: the connection to 127.0.0.1:" in server.log
     assert "hint: " in server.log and "Traceback" not in server.log
@@ -49,7 +59,7 @@ def test_with_it_a_connection_ends_the_server_before_any_worker(serve, connected
 
 def test_what_is_closed_before_the_fork_is_no_reason(serve, connected):
     close = "import pasture\npasture.before_fork(client.close)"
-    server = serve(app=connected(close), options=("--strict",))
+    server = serve(conf=LISTENS, app=connected(close), options=("--strict",))
     assert "does not survive" not in server.log
     assert server.stop(signal.SIGTERM) == 0
 

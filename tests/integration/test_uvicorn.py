@@ -357,7 +357,7 @@ def test_what_forks_no_workers_is_refused(words, says):
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("app", ["broken_app:app", "uvicorn_app:nothing", "no_such_module:app"])
+@pytest.mark.parametrize("app", ["uvicorn_app:nothing", "no_such_module:app"])
 def test_an_application_that_cannot_be_loaded_is_an_error_and_no_worker_is_forked(app):
     done = finished("uvicorn", app, "--port", str(free_port()), "--workers", "2")
     assert done.returncode == 5 and f"error: {app} cannot be" in done.stderr

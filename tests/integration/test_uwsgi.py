@@ -421,7 +421,7 @@ def test_behind_nginx_every_request_is_answered_while_workers_are_replaced(serve
 def test_an_interrupt_ends_a_master_whose_warm_up_hangs(serve):
     server = serve(
         *("--module", "hostile_app:app"),
-        options=("--warm", "/hang", "--warm", "/who", "--warm-timeout", "60"),
+        options=("--warm", "/hang", "--warm", "/who"),
         app=False,
         ready=False,
     )
@@ -434,7 +434,7 @@ def test_an_interrupt_ends_a_master_whose_warm_up_hangs(serve):
 def test_a_page_that_hangs_does_not_keep_the_master_from_starting(serve):
     server = serve(
         *("--module", "hostile_app:app"),
-        options=("--warm", "/hang", "--warm-timeout", "1"),
+        options=("--warm", "/hang", "--warm-total-timeout", "1"),
         app=False,
     )
     assert "GET /hang: no answer in 1 s, stopped in " in server.log
@@ -442,19 +442,19 @@ def test_a_page_that_hangs_does_not_keep_the_master_from_starting(serve):
 
 
 @pytest.mark.once
-def test_a_client_whose_thread_no_worker_has_is_found_and_said_to_be_uwsgis_own(serve):
+def test_after_a_failed_probe_uwsgi_is_plain_and_said_to_load_before_the_fork(serve):
     server = serve(
-        *("--module", "lost_client_app", "--enable-threads"),
-        options=("--probe-timeout", "2"),
+        *("--module", "probed_app:app"),
+        options=("--warm", "/lost"),
         app=False,
         ready=False,
     )
     server.wait_for(lambda: server.log.count("spawned uWSGI worker") == 2, "a start")
-    assert "pasture: probe: GET /: hung in Condition.wait" in server.log
+    assert "pasture: probe: GET /lost: raises ConnectionResetError: " in server.log
     assert (
         "pasture: without pasture, too, uWSGI loads the application before it forks" in server.log
     )
-    assert "pasture: left out, since the probe of an earlier start failed: GET /" in server.log
+    assert "pasture: not sealed: plain, because the probe failed: GET /lost" in server.log
     assert server.log.count(SEALED) == 1
 
 

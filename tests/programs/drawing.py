@@ -14,6 +14,8 @@ from typing import Any
 from pasture.fork_safety import generators
 
 LOADED = """
+import os
+import secrets
 import uuid
 import numpy.random as numbers
 
@@ -26,6 +28,8 @@ legacy.standard_normal()  # it keeps another one
 legacy_seeded = numbers.RandomState(4)
 own = random.Random()
 own_seeded = random.Random(3)
+drawn = random.Random(os.urandom(16))
+drawn_number = random.Random(secrets.randbits(128))
 copied = random.Random()
 copied.setstate(own.getstate())
 kinds = (numbers.MT19937, numbers.PCG64DXSM, numbers.Philox, numbers.SFC64)
@@ -43,6 +47,8 @@ draws = {
     "RandomState, seeded": legacy_seeded.random,
     "Random": own.random,
     "Random, seeded": own_seeded.random,
+    "Random, drawn seed": drawn.random,
+    "Random, drawn number": drawn_number.random,
     "Random, set": copied.random,
     "MT19937": twister.random,
     "PCG64DXSM": dxsm.random,

@@ -92,7 +92,7 @@ def answer_by_a_grandchild():
     mold.fork_orphan = fork
 
 
-SEALED = b'["sealed", {"report": "sealed", "served": []}]'
+SEALED = b'["sealed", {"report": "sealed"}]'
 
 ATTACKS = {
     "poor": lambda: say(b'["sealed", {}]'),

@@ -1,5 +1,6 @@
 """A WSGI application whose pages work in the process that loads it, and not in its children."""
 
+import collections
 import ctypes
 import os
 import time
@@ -8,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pasture
 
 LOADED_BY = os.getpid()
+served = collections.Counter()
+ONCE = {"/link": ("200 OK", "410 Gone"), "/token": ("302 Found", "400 Bad Request")}
 pool = ThreadPoolExecutor(1)
 
 
@@ -28,20 +31,28 @@ def page(path, method):
     elif path == "/lost" and in_child():
         raise ConnectionResetError("the connection is the parent's")
     elif path == "/native" and in_child():  # C code that keeps the interpreter's lock
-        ctypes.PyDLL(None).sleep(3600)
+        mutex = ctypes.create_string_buffer(64)
+        for _ in range(2):
+            ctypes.PyDLL(None).pthread_mutex_lock(mutex)
     elif path == "/crash" and in_child():
         os.abort()
     elif path == "/slow":
         time.sleep(0 if in_child() else 3)
+    elif path == "/tardy":
+        time.sleep(3 if in_child() else 0)
     elif method == "POST":
         print("posted by", os.getpid(), flush=True)
-    return b"<p>empty" if path == "/poor" and in_child() else b"<p><b>%d</b>" % os.getpid()
+    return b"<p><b>%d</b>" % os.getpid()
 
 
 def app(environ, start_response):
-    if environ["PATH_INFO"] == "/error" and in_child():
-        start_response("500 Internal Server Error", [])
+    path = environ["PATH_INFO"]
+    print("served", path, "in", os.getpid(), flush=True)
+    served[path] += 1
+    if path in ONCE or (path == "/error" and in_child()):
+        first, later = ONCE.get(path, ("", "500 Internal Server Error"))
+        start_response(first if first and served[path] == 1 else later, [])
         return [b"<h1>sorry"]
-    body = page(environ["PATH_INFO"], environ["REQUEST_METHOD"])
+    body = page(path, environ["REQUEST_METHOD"])
     start_response("200 OK", [("Content-Type", "text/html")])
     return [body]

@@ -28,8 +28,6 @@ async def page(path):
         await future
     elif path == "/hang" and os.getpid() != LOADED_BY:
         await asyncio.sleep(3600)
-    if path == "/started":
-        return {"starts": starts or None}
     return {"pid": os.getpid()}
 
 

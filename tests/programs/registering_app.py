@@ -51,20 +51,13 @@ atexit.register(lambda: (FOLDER / f"shared-at-the-end-of-{os.getpid()}").touch()
 
 class Registering:
     def init_process(self):
-        row("row").touch()
+        row("exit").touch()
         super().init_process()
 
     def handle_exit(self, sig, frame):
         row("exit").unlink(missing_ok=True)
+        self.stop_heartbeat()
         super().handle_exit(sig, frame)
-
-    def run(self):
-        row("exit").touch()
-        try:
-            super().run()
-        finally:
-            row("row").unlink()
-            self.stop_heartbeat()
 
 
 class Worker(Registering, SyncWorker):
@@ -76,7 +69,7 @@ class Threaded(Registering, ThreadWorker):
 
 
 class OwnLoop(SyncWorker):
-    """Of whose `run` nothing can be replaced."""
+    """Whose `run` is its own."""
 
     def run(self):
         row("row").touch()

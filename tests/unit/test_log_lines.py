@@ -9,9 +9,6 @@ import pytest
 import pasture
 from pasture import log_lines
 from pasture.log_lines import PREFIX, find, first_of, some
-from pasture.probe.probe import ProbeReport
-from pasture.serving import restart
-from pasture.serving.proving import _write
 
 FORMATS = {
     name: value
@@ -70,20 +67,10 @@ def test_no_module_has_such_a_line_of_its_own() -> None:
     assert own == []
 
 
-def test_a_probe_that_failed_is_found_in_what_it_writes() -> None:
-    said: list[str] = []
-
-    def log(level: int, text: str) -> None:
-        assert level == logging.ERROR
-        said.append(text)
-
-    _write(ProbeReport(differences=("GET /: 500",)), log)
-    assert find(log_lines.PROBE, log_of(*said)) == ("GET /: 500",)
-
-
-def test_why_a_start_is_unsealed_is_found_in_its_line() -> None:
-    left = restart.LeftOut("pasture", "GET /: 500", {})
-    assert find(log_lines.NO_SEAL, log_of(log_lines.NO_SEAL % left)) == (str(left),)
+def test_why_a_start_is_plain_is_found_in_its_line() -> None:
+    line = log_lines.NO_SEAL % "plain, because the probe failed: GET /: 500"
+    found = ("plain, because the probe failed: GET /: 500",)
+    assert find(log_lines.NO_SEAL, log_of(line)) == found
 
 
 def test_an_applications_configuration_does_not_disable_pastures_logger() -> None:

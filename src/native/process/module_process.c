@@ -14,6 +14,7 @@
 #include "prctl.h"
 #include "scratch.h"
 #include "signals.h"
+#include "streams.h"
 
 #include <errno.h>
 
@@ -265,6 +266,76 @@ reset_signal_after_first(PyObject *Py_UNUSED(module), PyObject *number)
     return none_or_os_error(signals_reset_after_first((int)value));
 }
 
+static PyObject *
+address_in_words(const streams_address *address)
+{
+    return PyUnicode_DecodeFSDefaultAndSize(address->text, (Py_ssize_t)address->length);
+}
+
+static PyObject *
+describe_stream(PyObject *Py_UNUSED(module), PyObject *number)
+{
+    streams_facts facts;
+    int value = (int)PyLong_AsLong(number);
+    if (value == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    int err = streams_describe(value, &facts);
+    if (err) {
+        return none_or_os_error(err);
+    }
+    return Py_BuildValue("iiNNNNLLNN", facts.family, facts.kind,
+                         PyBool_FromLong(facts.is_listening), PyBool_FromLong(facts.is_connecting),
+                         PyBool_FromLong(facts.is_connected), PyBool_FromLong(facts.is_at_end),
+                         facts.acked, facts.received, address_in_words(&facts.own),
+                         address_in_words(&facts.peer));
+}
+
+static PyObject *
+keep_spare_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+    return none_or_os_error(streams_keep_spare());
+}
+
+/* Returns 0, or -1 with an exception set. */
+static int
+read_noted(PyObject *pairs, PyObject *numbers, streams_noted *noted, int *epolls)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(pairs); i++) {
+        unsigned long long inode;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(pairs, i), "iK", &noted[i].number, &inode)) {
+            return -1;
+        }
+        noted[i].inode = (ino_t)inode;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); i++) {
+        epolls[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(numbers, i));
+    }
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+static PyObject *
+isolate_streams(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    PyObject *pairs, *numbers, *done = NULL;
+    if (!PyArg_ParseTuple(args, "O!O!:isolate_streams", &PyTuple_Type, &pairs, &PyTuple_Type,
+                          &numbers)) {
+        return NULL;
+    }
+    size_t count = (size_t)PyTuple_GET_SIZE(pairs), epoll_count = (size_t)PyTuple_GET_SIZE(numbers);
+    streams_noted *noted = PyMem_Calloc(count + 1, sizeof *noted);
+    int *epolls = PyMem_Calloc(epoll_count + 1, sizeof *epolls);
+    if (noted == NULL || epolls == NULL) {
+        (void)PyErr_NoMemory();
+    }
+    else if (read_noted(pairs, numbers, noted, epolls) == 0) {
+        done = none_or_os_error(streams_isolate(noted, count, epolls, epoll_count));
+    }
+    PyMem_Free(noted);
+    PyMem_Free(epolls);
+    return done;
+}
+
 #ifdef PASTURE_CHECK
 static PyObject *
 fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
@@ -298,6 +369,9 @@ PyMethodDef module_process_methods[] = {
     {"signal_action", signal_action, METH_O, NULL},
     {"set_signal_action", set_signal_action, METH_VARARGS, NULL},
     {"reset_signal_after_first", reset_signal_after_first, METH_O, NULL},
+    {"describe_stream", describe_stream, METH_O, NULL},
+    {"keep_spare_end", keep_spare_end, METH_NOARGS, NULL},
+    {"isolate_streams", isolate_streams, METH_VARARGS, NULL},
 #ifdef PASTURE_CHECK
     {"fail_scratch_after", fail_scratch_after, METH_O, NULL},
 #endif

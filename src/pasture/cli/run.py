@@ -48,9 +48,41 @@ def _option(row: Setting) -> click.Option:
     )
 
 
+class _Command(SectionedCommand):
+    """Options, then the server's name and its own words."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's own. Raises a UsageError where an option took the server's name as a value."""
+        words = list(args)
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.UsageError:
+            self._look_for_server(words)
+            raise
+        if _engine_of(next(iter(ctx.params.get("command") or ()), "")) is None:
+            self._look_for_server(words)
+        return rest
+
+    def _look_for_server(self, words: list[str]) -> None:
+        """Raise the UsageError if the only name of a server comes right behind an option."""
+        options = (one for one in self.params if isinstance(one, click.Option) and not one.is_flag)
+        known = {name: one for one in options for name in one.opts}
+        left = iter(words)
+        for word in left:
+            if not word.startswith("-"):
+                return
+            server = next(left, "") if word in known else ""
+            if _engine_of(server) is not None and not any(map(_engine_of, left)):
+                takes = known[word].metavar or "VALUE"
+                raise UsageError(
+                    f"{word} took {server!r} as its {takes}",
+                    hint=f"pasture run {word} {takes} {server} ...; {takes}: {known[word].help}",
+                )
+
+
 @click.command(
     "run",
-    cls=SectionedCommand,
+    cls=_Command,
     headings={
         "policy": "Seal",
         "warm": "Before the fork",
@@ -188,13 +220,19 @@ def _as_python_starts(program: str) -> str:
     return f"{printable(python)} {printable(path)} ..."
 
 
-def _row_of(program: str) -> Row:
-    """The engine that a program is, once it can be started."""
+def _engine_of(program: str) -> Row | None:
+    """The engine that a program is; None if pasture knows none of that name."""
     name = Path(program).name.removesuffix(".py")
     row = ENGINES.get("python" if is_python(name) else name)
+    return row if row is not None and row.is_program else None
+
+
+def _row_of(program: str) -> Row:
+    """The engine that a program is, once it can be started."""
+    name, row = Path(program).name.removesuffix(".py"), _engine_of(program)
     if (server := one_process.PROGRAMS.get(name)) is not None:
         raise UsageError(one_process.sentence(server), hint=one_process.INSTEAD[server])
-    if row is None or not row.is_program:
+    if row is None:
         names = [one.name for one in ENGINES.values() if one.is_program]
         raise UsageError(
             f"{program!r} is not a server that pasture knows",

@@ -297,11 +297,14 @@ def _plan(
         )
     walk, before_fork = _requests(urls, urls_file), _requests(warm, warm_file)
     common = read_requests(headers_file).headers if headers_file else ()
+    lines, file = (warm, warm_file) if before_fork.requests else (urls, urls_file)
+    apart = headers or headers_file or (before_fork.requests and walk.headers)
     return TrialPlan(
         policies=policies or DEFAULT_POLICIES,
         urls=walk.requests or DEFAULT_URLS,
         headers=(*map(parse_header, headers), *common, *walk.headers),
         warm=before_fork.requests or None,
+        warm_file=None if lines or apart else file,
         env=_variables(environment, env_file),
         server_timeout_s=server_timeout,
         run_timeout_s=run_timeout,

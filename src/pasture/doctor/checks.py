@@ -26,18 +26,6 @@ _FIX = (
     + see("probe")
 )
 
-_NO_OBSTACLES = {
-    "passed": "its probe passed: workers answer as the warm-up did",
-    "incomplete": "its probe passed as far as its time went",
-    "doubtful": "its probe passed, but for bodies of another structure, or statuses that the "
-    "application's start may change: the log names the requests",
-    "served": "its probe passed: a forked process answered before the first worker; there was no "
-    "warm-up to compare with",
-    "erred": "a forked process answered its probe with an error, which the log names; there was no "
-    "warm-up to compare with",
-}
-"""Outcomes of a probe with which a server starts as it should."""
-
 
 def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
     """The findings of all checks, obstacles first."""
@@ -156,27 +144,28 @@ def endangered(seen: Evidence) -> Iterator[Finding]:
             yield Finding(one.kind, True, one.what, one.cost, one.fix)
 
 
-def probe(seen: Evidence) -> Iterator[Finding]:
-    """The outcome of the latest start's probe; of an earlier start's that this one follows."""
-    earlier = restart.parse(seen.environ.get(restart.VARIABLE))
-    if earlier is not None:
-        what = "the warm-up" if earlier.what == "warm-up" else "pasture"
+def plain(seen: Evidence) -> Iterator[Finding]:
+    """An earlier start that this plain one follows."""
+    why = restart.parse(seen.environ.get(restart.VARIABLE), seen.master_pid)
+    if why is not None:
         yield Finding(
-            "probe",
+            "plain",
             True,
-            f"it started without {what}: in its probe {printable(earlier.why)}",
-            cost="what the warm-up loads is each worker's own"
-            if earlier.what == "warm-up"
-            else "nothing is shared but what the server itself preloads",
+            f"it started as without pasture, because {printable(why)}",
+            cost="nothing is shared but what the server itself preloads",
             fix=_FIX,
         )
-        return
+
+
+def probe(seen: Evidence) -> Iterator[Finding]:
+    """The outcome of the latest start's probe."""
     outcome = "" if seen.seal is None else seen.seal.probe
     if outcome == "failed":
-        what = "its probe failed, and it started as it is: the log names the requests"
+        what = "its probe failed, and it started as it is: the log names the request"
         yield Finding("probe", True, what, cost="workers fail or hang", fix=_FIX)
-    elif outcome in _NO_OBSTACLES:
-        yield Finding("probe", False, _NO_OBSTACLES[outcome])
+    elif outcome:
+        what = "its probe passed: no 5xx in a process forked as a worker is, and no slow answer"
+        yield Finding("probe", False, what)
 
 
 CHECKS: tuple[Check, ...] = (
@@ -189,6 +178,7 @@ CHECKS: tuple[Check, ...] = (
     sharing.pending_imports,
     steps.seal,
     steps.warm_up,
+    plain,
     probe,
     steps.threads,
     garbage_collector,

@@ -41,9 +41,8 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
             late = "the application, or much else, is loaded after the fork"
             fix = "import it in the program that forks, or name it: `--preload` of `pasture run`"
         fix = f"load it before: {fix}"
-        refused = restart.parse(seen.environ.get(restart.VARIABLE))
-        if refused is not None and refused.what == "pasture":
-            fix = "see the probe, which says why it cannot be loaded before"
+        if restart.parse(seen.environ.get(restart.VARIABLE), seen.master_pid) is not None:
+            fix = "see `plain`, which says why it cannot be loaded before"
         yield Finding(
             "preload",
             True,

@@ -5,7 +5,7 @@ Where pasture loads it in the parent, they are seeded once. So what is loaded fo
 loaded in an `observed` block, and each child of this process seeds again what was seeded there by
 itself. A generator that the program has seeded stays as it is, as in workers that load for
 themselves: so does one that the program has made outside of a block, whose copies plain children
-share.
+share. Requests of a warm-up, and of a worker that becomes a mold, are in a block, too.
 
 Who has seeded a generator is not guessed: `seeding` and `numpy_generators` say how it is known.
 
@@ -46,8 +46,6 @@ def observe() -> None:
     if not _observer.depth:
         _modules = len(sys.modules)
         _observer.install()
-        size = numpy_generators.ENTROPY_BYTES
-        _observer.entropy.update((one.to_bytes(size), None) for one in _of_numpy.entropy)
     _observer.depth += 1
 
 
@@ -87,10 +85,11 @@ def settle() -> None:
     _owner = os.getpid()
     _has_loaded = _has_loaded or len(sys.modules) > _modules
     _hazards = (*_settle_numpy(), *_settle_torch())
+    _observer.entropy.clear()  # `_of_numpy` keeps what its generators have of it
 
 
 def drawn() -> Collection[bytes]:
-    """Random bytes that Python code has drawn while it was observed, up to now and from now on."""
+    """Random bytes that Python code has drawn since generators were settled; may grow."""
     return _observer.entropy
 
 
@@ -131,7 +130,7 @@ def _in_child() -> None:
 def _settle_numpy() -> Iterator[Hazard]:
     global _of_numpy
     _of_numpy = numpy_generators.find(_observer.entropy, _of_numpy)
-    if _of_numpy.is_seeded and _observer.has_loaded_numpy:
+    if _of_numpy.is_seeded and not _observer.had_numpy:
         yield _seeded("numpy", "numpy.random.seed")
 
 
@@ -144,7 +143,7 @@ def _settle_torch() -> Iterator[Hazard]:
 
 
 def _seeded(library: str, call: str) -> Hazard:
-    hint = f"as without pasture; if not meant, os.register_at_fork(after_in_child={call})"
+    hint = f"for one of its own in each: os.register_at_fork(after_in_child={call})"
     return Hazard(
         f"{library}'s generator, which the program has seeded,",
         hint,

@@ -1,11 +1,15 @@
-"""The open files of this process, and where a stream leads to. Opens and closes none."""
+"""The open files of this process, and where a stream leads to. Opens, closes and changes none."""
 
 from __future__ import annotations
 
+import _socket  # not `socket`: most parents have it, the others would have it sealed in
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
 
 _FILES = Path("/proc/self/fd")
 _MAX = 1 << 16
@@ -35,25 +39,71 @@ def name_of(number: int) -> str:
         return f"with the descriptor {number}"
 
 
+class Socket(NamedTuple):
+    """What a socket is."""
+
+    number: int
+    inode: int
+    family: int
+    kind: int
+    is_listening: bool
+    is_connecting: bool
+    is_connected: bool
+    is_at_end: bool  # no process will ever read a byte there
+    acked: int  # bytes that TCP has sent, with the one of its SYN; -1: not known
+    received: int  # bytes that TCP has received; -1: not known
+    own: str  # its address: "127.0.0.1:80", a path, or ""
+    peer: str
+
+
+def describe(number: int) -> Socket | None:
+    """The socket with a number; None for another file. Changes nothing of it.
+
+    Flags and errors are the open file's: the program, its threads and other processes share them.
+    """
+    try:
+        inode = os.fstat(number).st_ino
+        return Socket(number, inode, *native().describe_stream(number))
+    except OSError:
+        return None
+    except UnsupportedInterpreter:
+        return _describe_in_python(number, inode)
+
+
+def _describe_in_python(number: int, inode: int) -> Socket | None:
+    # An object that is made under a default timeout makes the open file non-blocking.
+    timeout = _socket.getdefaulttimeout()
+    _socket.setdefaulttimeout(None)
+    try:
+        one = _socket.socket(fileno=number)
+    except OSError:
+        return None
+    finally:
+        _socket.setdefaulttimeout(timeout)
+    try:
+        listens = bool(one.getsockopt(_socket.SOL_SOCKET, _socket.SO_ACCEPTCONN))
+        own, other = _words(one.getsockname), _words(one.getpeername)
+        kind = one.type & 0xF
+        known = listens, False, other is not None, False, -1, -1, own or "", other or ""
+        return Socket(number, inode, one.family, kind, *known)
+    except OSError:
+        return None
+    finally:
+        one.detach()
+
+
+def _words(address: Callable[[], Any]) -> str | None:
+    """An address as the extension has it; None where there is no such end."""
+    try:
+        found = address()
+    except OSError:
+        return None
+    if isinstance(found, tuple):
+        return f"{found[0]}:{found[1]}"
+    return found if isinstance(found, str) else os.fsdecode(found)
+
+
 def peer(number: int) -> str:
     """The other end of a connected stream; "" for any other socket, and for socket pairs."""
-    # Not `socket`: most parents have it, the others would have it sealed in.
-    import _socket
-
-    copy = os.dup(number)
-    try:
-        connection = _socket.socket(fileno=copy)
-    except OSError:
-        os.close(copy)
-        return ""
-    try:
-        if connection.type & 0xF != _socket.SOCK_STREAM:
-            return ""
-        address: Any = connection.getpeername()
-    except OSError:
-        return ""
-    finally:
-        connection.close()
-    if isinstance(address, tuple):
-        return f"{address[0]}:{address[1]}"
-    return address if isinstance(address, str) else os.fsdecode(address)
+    one = describe(number)
+    return one.peer if one is not None and one.kind == _socket.SOCK_STREAM else ""

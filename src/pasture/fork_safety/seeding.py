@@ -1,10 +1,11 @@
 """Takes note of the seeding of generators of random numbers, while a process loads for others.
 
-A `random.Random` is seen as it is seeded. Entropy that Python code draws is noted: numpy's
-generators keep theirs, which says that they have drawn it. torch says what its generator was
+A `random.Random` is seen as it is seeded. Entropy that Python code draws is noted: a seed that is
+equal to it was chosen by nobody. numpy's generators keep theirs. torch says what its generator was
 seeded with, and is asked while it is imported.
 
-What is patched for that is the standard library's, and put back.
+What is patched for that is the standard library's, and put back. Not seen: a seed that was made of
+entropy, as its hash or its digits.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import os
 import posix
 import random
 import sys
-from typing import Any
+from typing import Any, Literal
 from weakref import ref
 
 from pasture.observing import Finder
 
 _NUMPY = "numpy.random.mtrand"
-_MAX_BYTES = 64
+_BYTES = range(8, 65)
+"""Of entropy that is noted. Fewer may be equal to a seed that somebody has chosen."""
+
 _MAX_NOTED = 4000
-"""Draws of entropy in a process that observes for as long as it lives."""
+"""Draws of entropy from one settlement to the next, in a process that observes as long as it lives.
+"""
 
 
 class Observer:
@@ -33,32 +37,26 @@ class Observer:
         self.draws = 0  # of entropy, noted or not
         self.torch_seed: int | None = None
         self._made: dict[int, ref[random.Random]] = {}
-        self._had_numpy = self._has_loaded_numpy = False
+        self.had_numpy: bool | None = None  # before the first observation
         self._patches: list[tuple[Any, str, Any, Any]] = []
         self._finder = Finder(self._ask_torch)
 
     @property
     def made(self) -> list[random.Random]:
-        """Generators of Python's that were last seeded without a seed."""
+        """Generators of Python's that were last seeded by nobody's choice."""
         there = (one() for one in list(self._made.values()))
         return [one for one in there if one is not None]
 
-    @property
-    def has_loaded_numpy(self) -> bool:
-        """Whether numpy's generator was made while this was installed."""
-        if not self._had_numpy and self.depth:
-            self._has_loaded_numpy = self._has_loaded_numpy or _NUMPY in sys.modules
-        return self._has_loaded_numpy
-
     def install(self) -> None:
-        self._had_numpy = _NUMPY in sys.modules
+        if self.had_numpy is None:
+            self.had_numpy = _NUMPY in sys.modules
         kind: Any = random.Random
         seed, setstate, urandom = kind.seed, kind.setstate, vars(random)["_urandom"]
 
         # A module that is loaded meanwhile may keep one of these for good.
         def noting_seed(self_: random.Random, a: Any = None, version: int = 2) -> None:
             seed(self_, a, version)
-            self._note(self_, a is None)
+            self._note(self_, a is None or self._is_drawn(a))
 
         def noting_setstate(self_: random.Random, state: Any) -> None:
             setstate(self_, state)
@@ -69,7 +67,7 @@ class Observer:
                 return posix.urandom(size)
             drawn: bytes = urandom(size)
             self.draws += 1
-            if size <= _MAX_BYTES and len(self.entropy) < _MAX_NOTED:
+            if size in _BYTES and len(self.entropy) < _MAX_NOTED:
                 self.entropy[drawn] = None
             return drawn
 
@@ -95,6 +93,13 @@ class Observer:
         """For its seed, as long as it imports its own modules."""
         if name.startswith("torch.") and self.torch_seed is None:
             self.torch_seed = seed_of_torch()
+
+    def _is_drawn(self, seed: object) -> bool:
+        """Whether a seed is what `os.urandom` or `secrets` gave, or the number of those bytes."""
+        if type(seed) is int:
+            orders: tuple[Literal["big", "little"], ...] = ("big", "little")
+            return any(seed == int.from_bytes(one, by) for one in self.entropy for by in orders)
+        return isinstance(seed, (bytes, bytearray)) and bytes(seed) in self.entropy
 
     def _note(self, generator: random.Random, by_itself: bool) -> None:
         key = id(generator)  # classes of others may compare and hash otherwise, or not at all

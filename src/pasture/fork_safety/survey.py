@@ -3,7 +3,7 @@
 The survey is taken right before the seal, after known connections have been closed (`close`). It
 imports, opens and closes nothing, unless it may collect garbage. It looks at each open file, and
 asks the cards of libraries. The heap is walked only for connections of libraries that cope with a
-fork (`fork_aware`).
+fork (`fork_aware`), for event loops of other languages, and for dialogues by pipes.
 """
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
-from pasture.fork_safety import fork_aware, kept, native_threads
+from pasture.fork_safety import comeback, fork_aware, inherited, kept, native_threads, streams
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.library import Library, Named
-from pasture.fork_safety.open_files import name_of, open_files, peer
+from pasture.fork_safety.open_files import name_of, open_files
 from pasture.reasons import Hazard, Reason
 
-_STANDARD_STREAMS = (0, 1, 2)
 _SQLITE_HEADER = b"SQLite format 3\0"
-_JOURNAL = "/run/systemd/"
-"""Where standard streams of a service lead to; logging to it is meant to be shared."""
 
 _NEVER_GARBAGE = (Reason.THREAD, Reason.NATIVE_THREAD, Reason.GEVENT_HUB)
 
-START_EACH = "start it in each worker"
+START_EACH = "start it in each worker, in post_fork or the start of the lifespan"
 CLOSE_OR_OPEN = "close it in a function under @pasture.before_fork, or open it in each worker"
 """Hints for what is of no known library."""
 
@@ -41,6 +38,7 @@ def survey() -> tuple[Hazard, ...]:
     """
     return (
         *_connections(),
+        *streams.undividable(),
         *kept.hazards(),
         *_databases(),
         *_libraries(),
@@ -69,9 +67,14 @@ def _threads() -> Iterator[Hazard]:
     """One hazard per library with threads, one for all threads of unknown origin."""
     own = threading.current_thread()
     found: dict[tuple[str, str], list[str]] = {}
-    for thread in threading.enumerate():
-        if thread is not own and not _is_restarted(thread):
-            found.setdefault(_whose(thread), []).append(thread.name)
+    others = [
+        one
+        for one in threading.enumerate()
+        if one is not own and not _is_restarted(one)
+        if not (streams.is_armed() and inherited.is_idle_in_executor(one))
+    ]
+    for thread in comeback.without_returning(others):
+        found.setdefault(_whose(thread), []).append(thread.name)
     for (owner, hint), names in found.items():
         named = f"{_named(names)} of {owner}" if owner else _named(names)
         yield Hazard(named, hint, Reason.THREAD, owner)
@@ -144,18 +147,10 @@ def _connections() -> Iterator[Hazard]:
     # Asked only if there is a connection to ask for.
     known = cache(lambda: fork_aware.sockets() | kept.sockets())
     closed = tuple(filter(None, (library.closed_at_fork() for library in LIBRARIES)))
-    for number, what in open_files():
-        if number in _STANDARD_STREAMS or not stat.S_ISSOCK(what.st_mode):
-            continue
-        other_end = peer(number)
-        if not other_end or other_end.startswith(_JOURNAL):
-            continue
-        if not other_end.endswith(closed) and what.st_ino not in known():
-            yield Hazard(
-                f"the connection to {other_end}",
-                CLOSE_OR_OPEN,
-                Reason.CONNECTION,
-            )
+    for one in streams.connected():
+        if not one.peer.endswith(closed) and one.inode not in known():
+            words = f"to {one.peer}" if one.peer else f"from {one.own}"
+            yield Hazard(f"the connection {words}", CLOSE_OR_OPEN, Reason.CONNECTION)
 
 
 def _databases() -> Iterator[Hazard]:

@@ -1,173 +1,96 @@
-"""Why a request of the probe failed, in words: as far as exceptions and stacks say.
+"""Places in code, in words: where an exception was raised, and where a process hangs.
 
-Owns the choice of frames that are shown, and the sentences that are known to mean a loop or a
-connection of the parent's. Reads tracebacks, frames and files' names, and changes nothing.
+Owns the choice of frames that are shown. Reads tracebacks and frames, and changes nothing.
 """
 
 from __future__ import annotations
 
 import os
-import sys
-import threading
 import traceback
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
+from traceback import FrameSummary, StackSummary
 from types import FrameType
 from typing import Any
 
 from pasture.fork_safety.threads import frames_of_others
 from pasture.observing import INSTALLED, is_installed
-from pasture.proc.tasks import read_tasks
 
 _TEXT_CHARACTERS = 300
-_DEAD_LOOP = ("different event loop", "different loop", "loop is closed")
-_LOST = ("Connection", "OperationalError", "InterfaceError", "Disconnect", "BrokenPipe", "EOFError")
 _PYTHON = f"{os.path.dirname(os.path.realpath(os.__file__))}/"  # noqa: PTH120
 _OURS = f"{Path(__file__).resolve().parent.parent}/"
 
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A line of code that runs, or waits."""
-
-    file: str
-    line: int
-    function: str
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether it is pasture's."""
-        return self.file.startswith(_OURS)
-
-    @property
-    def is_of_library(self) -> bool:
-        """Whether it is installed, or part of Python, and not the application's own."""
-        if not self.file.startswith("/") or self.file.startswith(_PYTHON) or self.is_ours:
-            return True
-        return is_installed(self.file)
-
-    def __str__(self) -> str:
-        name = self.file
-        for part in INSTALLED:
-            name = name.rpartition(part)[2]
-        return f"{self.function} ({name.removeprefix(_PYTHON)}:{self.line})"
+Places = Sequence[FrameSummary]
+"""Lines of code that run, or wait; the outermost first."""
 
 
-def where(places: Sequence[Place]) -> str:
-    """The innermost place (outermost first), and the application's innermost if it is another."""
-    theirs = [place for place in places if not place.is_ours]
+def where(places: Places) -> str:
+    """The innermost place, and the application's innermost if it is another."""
+    theirs = [place for place in places if not _real(place).startswith(_OURS)]
     if not theirs:
         return "no code of the application"
-    own = [place for place in theirs if not place.is_of_library]
-    if not own or own[-1] == theirs[-1]:
-        return str(theirs[-1])
-    return f"{theirs[-1]}, called by {own[-1]}"
+    own = [place for place in theirs if _is_applications(place)]
+    if not own or own[-1] is theirs[-1]:
+        return _show(theirs[-1])
+    return f"{_show(theirs[-1])}, called by {_show(own[-1])}"
 
 
-def where_all(places: Sequence[Place], threads: Iterable[Sequence[Place]]) -> str:
-    """As `where`, and what the application's code does in other threads."""
-    words = [where(places)]
-    words += [where(one) for one in threads if not all(place.is_of_library for place in one)]
-    return "; another thread in ".join(dict.fromkeys(words))
+def where_all(places: Places) -> str:
+    """As `where`, and what the application's code does in other threads of this process."""
+    others = map(of_frame, frames_of_others().values())
+    words = [where(one) for one in others if any(map(_is_applications, one))]
+    return "; another thread in ".join(dict.fromkeys((where(places), *words)))
 
 
 def of_exception(error: BaseException) -> str:
-    """Type and text of an exception, where it was raised, and what that means if it is known."""
+    """Type and text of an exception, and where it was raised."""
     try:
         text = " ".join(str(error).split())[:_TEXT_CHARACTERS]
     except Exception:
         text = "its text cannot be had"
     raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    frames = traceback.walk_tb(error.__traceback__)
-    places = [_place(frame, line) for frame, line in frames]
-    return f"{_meaning(error, text)}{raised}, in {where(places)}"
+    walked = traceback.walk_tb(error.__traceback__)
+    return f"{raised}, in {where(StackSummary.extract(walked, lookup_lines=False))}"
 
 
-def _meaning(error: BaseException, text: str) -> str:
-    if any(words in text for words in _DEAD_LOOP):
-        return "bound to an event loop of the parent: "
-    if any(word in base.__name__ for word in _LOST for base in type(error).__mro__):
-        return "lost connection: "
-    return ""
-
-
-def of_frame(frame: FrameType | None) -> tuple[Place, ...]:
-    """Places of a frame and of those that called it, the outermost first."""
-    found = []
-    while frame is not None:
-        found.append(_place(frame, frame.f_lineno))
-        frame = frame.f_back
-    return tuple(reversed(found))
-
-
-def of_thread(ident: int) -> tuple[Place, ...]:
-    """Where a thread is now."""
-    return of_frame(sys._current_frames().get(ident))
-
-
-def of_other_threads() -> list[tuple[Place, ...]]:
-    """Where each other thread of Python's is now."""
-    return [of_frame(frame) for frame in frames_of_others().values()]
-
-
-def waits_for_ever(frame: FrameType | None) -> bool:
-    """Whether each thread of this process waits for another one, without a limit of time.
-
-    In the main thread, in a handler of a signal; `frame` is what the signal has interrupted. A
-    thread that only the parent has will not come, so nothing here goes on.
-    """
-    frames = {**frames_of_others(), threading.get_ident(): frame}
-    return len(frames) == len(read_tasks()) and all(map(_waits_for_ever, frames.values()))
-
-
-def _waits_for_ever(frame: FrameType | None) -> bool:
+def of_frame(frame: FrameType | None) -> Places:
+    """Places of a frame and of those that called it."""
     if frame is None:
-        return False
-    if frame.f_code is threading.Condition.wait.__code__:
-        return frame.f_locals.get("timeout") is None
-    pools = sys.modules.get("concurrent.futures.thread")
-    worker = getattr(pools, "_worker", None)  # of a pool, which waits for work
-    return worker is not None and frame.f_code is worker.__code__
+        return ()
+    return StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)[::-1]
 
 
-def of_coroutine(coroutine: Any) -> tuple[Place, ...]:
-    """Places where a suspended coroutine, and what it waits for, wait; the outermost first."""
-    found: list[Place] = []
-    while coroutine is not None:
-        frame, coroutine = _suspended(coroutine)
-        if frame is None:
-            break
-        found.append(_place(frame, frame.f_lineno))
-    return tuple(found)
+def of_coroutine(coroutine: Any) -> Places:
+    """Places where a suspended coroutine, and what it waits for, wait."""
+    found: list[FrameSummary] = []
+    while (frame := _first(coroutine, "cr_frame", "gi_frame", "ag_frame")) is not None:
+        code = frame.f_code
+        found.append(
+            FrameSummary(code.co_filename, frame.f_lineno, code.co_name, lookup_line=False)
+        )
+        coroutine = _first(coroutine, "cr_await", "gi_yieldfrom", "ag_await")
+    return found
 
 
-def _suspended(coroutine: Any) -> tuple[FrameType | None, Any]:
-    for kind, awaited in (("cr", "cr_await"), ("gi", "gi_yieldfrom"), ("ag", "ag_await")):
-        frame = getattr(coroutine, f"{kind}_frame", None)
-        if frame is not None:
-            return frame, getattr(coroutine, awaited, None)
-    return None, None
+def _first(coroutine: Any, *names: str) -> Any:
+    """The attribute that this kind of coroutine has."""
+    return next((one for name in names if (one := getattr(coroutine, name, None))), None)
 
 
-def of_dump(dump: str) -> tuple[Place, ...]:
-    """Places of the main thread in what `faulthandler` wrote, the outermost first."""
-    places: list[Place] = []
-    for line in dump.splitlines():
-        if line.startswith(("Thread ", "Current thread ")):
-            places = []  # the main thread comes last
-        elif line.startswith('  File "'):
-            file, _, rest = line.removeprefix('  File "').partition('", line ')
-            number, _, function = rest.partition(" in ")
-            places.append(Place(_real(file), int(number) if number.isdecimal() else 0, function))
-    return tuple(reversed(places))
+def _is_applications(place: FrameSummary) -> bool:
+    """Whether its code is neither installed nor part of Python or pasture."""
+    file = _real(place)
+    return file.startswith("/") and not (file.startswith((_PYTHON, _OURS)) or is_installed(file))
 
 
-def _place(frame: FrameType, line: int | None) -> Place:
-    return Place(_real(frame.f_code.co_filename), line or 0, frame.f_code.co_qualname)
+def _show(place: FrameSummary) -> str:
+    name = _real(place)
+    for part in INSTALLED:
+        name = name.rpartition(part)[2]
+    return f"{place.name} ({name.removeprefix(_PYTHON)}:{place.lineno})"
 
 
-def _real(name: str) -> str:
+def _real(place: FrameSummary) -> str:
     """The file's path; the name itself where there is no such file, as of compiled code."""
-    path = os.path.realpath(name)
-    return path if os.path.exists(path) else name  # noqa: PTH110
+    path = os.path.realpath(place.filename)
+    return path if os.path.exists(path) else place.filename  # noqa: PTH110

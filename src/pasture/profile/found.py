@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import _socket
 import gc
-import os
 import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import closing
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from pasture.fork_safety.caches import Cache
-from pasture.fork_safety.open_files import open_files
+from pasture.fork_safety.open_files import Socket, describe, open_files
 from pasture.profile.build import contents_of, resolve
 
 _NO_HOLDERS = frozenset(
@@ -117,20 +115,16 @@ def _ends(number: int) -> tuple[int | str, int | str | None] | None:
 
     None for what is neither, or has no name.
     """
-    try:
-        with closing(_socket.socket(fileno=os.dup(number))) as copy:
-            if copy.type & 0xF != _socket.SOCK_STREAM:
-                return None
-            own = _short(copy.getsockname())
-            if copy.getsockopt(_socket.SOL_SOCKET, _socket.SO_ACCEPTCONN):
-                return own, None
-            other = _short(copy.getpeername())
-    except OSError:  # not connected, or closed meanwhile
+    one = describe(number)
+    if one is None or one.kind != _socket.SOCK_STREAM:
         return None
-    return (own, other) if other else None
+    if one.is_listening:
+        return _short(one, one.own), None
+    other = _short(one, one.peer)
+    return (_short(one, one.own), other) if other else None
 
 
-def _short(address: Any) -> int | str:
-    if isinstance(address, tuple):
-        return int(address[1])
-    return address if isinstance(address, str) and address.startswith("/") else ""
+def _short(one: Socket, address: str) -> int | str:
+    if one.family in (_socket.AF_INET, _socket.AF_INET6):
+        return int(address.rpartition(":")[2] or 0)
+    return address if address.startswith("/") else ""

@@ -36,6 +36,21 @@ Vocabulary = Mapping[str, Mapping[str, Callable[[Any], bool]]]
 """Of each word the names of its values, and for each whether it may be what it is."""
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= MAX_TEXT
+
+
+FROM_CHILDREN: Vocabulary = {
+    "loaded": {},
+    "spawned": {},
+    "not spawned": {"why": _is_text, "for_now": lambda value: isinstance(value, bool)},
+    "sealed": {"report": _is_text},
+    "refused": {"why": _is_text},
+}
+"""`loaded` comes from the first mold; `spawned` from a new worker, whose pid the kernel adds; the
+others from a mold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     word: str  # what it is about; "closed" when the other end is gone

@@ -114,8 +114,8 @@ class Lifecycle:
     def measured(self, total_bytes: int | None, now: float) -> None:
         """The memory of the whole server is known; None if it could not be read."""
         if self.rollout is not None:
-            requests, least = mean_requests(self.children.workers), self._schedule.min_saving
-            self.rollout.measured(Payoff(self.rollout.target, total_bytes, requests, least), now)
+            requests = mean_requests(self.children.workers)
+            self.rollout.measured(Payoff(self.rollout.target, total_bytes, requests), now)
             return
         payoff, self._open_payoff = self._open_payoff, None
         verdict = payoff and total_bytes is not None and payoff.verdict(total_bytes)

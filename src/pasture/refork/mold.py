@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.fork_safety import close, generators, survey
+from pasture.fork_safety import close, generators, streams, survey
 from pasture.reasons import Hazard, Reason
 from pasture.refork.channel import CLOSED, Channel, Message, channel_of
 from pasture.refork.shortage import is_shortage
@@ -128,6 +128,7 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
         raise Refused(f"not sealed: {report.reason}")
     if plugs:
         _note_plugged()
+    streams.note()
     # The seal has looked too, and does not know what `look` does.
     steps = tuple(step for step in report.steps if step.name != "survey")
     return dataclasses.replace(report, steps=steps)

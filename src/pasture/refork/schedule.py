@@ -14,7 +14,8 @@ from pasture.errors import UsageError
 from pasture.refork.shortage import Backoff
 
 MIN_SAVING = 0.01
-"""A smaller saving is within the spread of the figure itself."""
+"""Fraction of the server's memory. A refork that saves less is the last one: that is within the
+spread of the figure itself."""
 
 MAX_FAILURES = 3
 """In a row; then no further rollout starts until a reload."""
@@ -28,8 +29,6 @@ class Schedule:
 
     # One number or more, each at least 1; the last holds for all later generations.
     limits: tuple[int, ...]
-    # Fraction of the server's memory that a refork has to save, or it is the last one.
-    min_saving: float = MIN_SAVING
 
     def limit(self, level: int) -> int:
         """Requests that make a worker a candidate after `level` successful rollouts."""
@@ -85,26 +84,12 @@ class Attempts:
         return f"the next try is in {wait_s:.0f} s at the earliest"
 
 
-def parse_schedule(text: str, min_saving: str | float = MIN_SAVING) -> Schedule:
+def parse_schedule(text: str) -> Schedule:
     """A schedule as a user writes it, as in `50,500,2000`; UsageError if it is none."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"{text!r} is not a refork schedule", hint=_HINT)
-    return Schedule(tuple(map(int, words)), _parse_saving(min_saving))
-
-
-def _parse_saving(raw: str | float) -> float:
-    """A fraction, or a negative number for none at all."""
-    try:
-        fraction = float(raw)
-    except ValueError:
-        fraction = math.nan
-    if not -math.inf < fraction < 1:  # of all memory no refork saves all
-        raise UsageError(
-            f"{raw!r} is not a saving: a fraction is needed",
-            hint="a fraction of the server's memory, as in 0.01; -1 reforks at any price",
-        )
-    return fraction
+    return Schedule(tuple(map(int, words)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +101,6 @@ class Verdict:
     before_bytes: int
     after_bytes: int
     requests: int  # how many a worker had served on average, both times
-    min_saving: float  # fraction of the memory before that makes it pay
 
     @property
     def saved_bytes(self) -> int:
@@ -124,7 +108,7 @@ class Verdict:
 
     @property
     def pays(self) -> bool:
-        return self.saved_bytes >= self.min_saving * self.before_bytes
+        return self.saved_bytes >= MIN_SAVING * self.before_bytes
 
     def __str__(self) -> str:
         figures = (
@@ -147,11 +131,9 @@ class Payoff:
     generation: int
     before_bytes: int | None  # None while it is not measured, or cannot be
     settled_at: float  # requests a worker, on average, from which `after` counts
-    min_saving: float  # see `Verdict`
 
     def verdict(self, after_bytes: int) -> Verdict | None:
         """None where there is nothing to compare with."""
         if self.before_bytes is None:
             return None
-        requests = round(self.settled_at)
-        return Verdict(self.generation, self.before_bytes, after_bytes, requests, self.min_saving)
+        return Verdict(self.generation, self.before_bytes, after_bytes, round(self.settled_at))

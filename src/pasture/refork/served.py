@@ -1,29 +1,17 @@
-"""Requests that the workers have answered, to warm up a new generation 0 with.
+"""Requests that workers have answered, for a profile.
 
-After HUP and USR2 the application is loaded again, and its first workers build again what the old
-ones had built, each for itself: until the next refork the server is as large as an unsealed one.
 Keeps GET and HEAD requests answered at least twice, by path, query and Host. A request seen once is
 dropped: one-time links carry secrets. No other header is kept.
 
-The counts are inherited from worker to mold to worker. Not shared between threads under a lock: a
-count that is lost does no harm.
+Not shared between threads under a lock: a count that is lost does no harm.
 """
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import quote
-
-from pasture.errors import UsageError
-from pasture.refork.channel import MAX_TEXT, Vocabulary
-from pasture.warmup.requests import Requests, parse_lines
-
-VARIABLE = "PASTURE_REFORK_SERVED"
-"""Environment variable through which a server hands the requests to its successor, at USR2."""
 
 MAX_LINES = 50
 
@@ -33,7 +21,6 @@ _SAFE = ("GET", "HEAD")
 _IN_PATHS = "/!$&'()*+,;=:@~"  # RFC 3986, `pchar`
 _PATH = re.compile(r"/[!-~]*")
 _HOST = re.compile(r"[A-Za-z0-9._:\[\]-]+")
-_LINE = re.compile(rf"(?:{'|'.join(_SAFE)}) http://{_HOST.pattern}{_PATH.pattern}")
 
 
 class Served:
@@ -67,24 +54,6 @@ def _can_be_sent_again(path: str, host: str, line: str) -> bool:
     )
 
 
-def is_line(value: object) -> bool:
-    """Whether it is one of `Served.lines`: what a less trusted process says that it has served."""
-    return (
-        isinstance(value, str)
-        and len(value) <= _MAX_CHARACTERS
-        and _LINE.fullmatch(value) is not None
-    )
-
-
-def requests_of(lines: Iterable[str]) -> Requests:
-    """The warm-up that lines ask for, at most `MAX_LINES`; without those that can be no request."""
-    found = Requests()
-    for line in itertools.islice(filter(is_line, lines), MAX_LINES):
-        with contextlib.suppress(UsageError):
-            found += parse_lines([line])
-    return found
-
-
 def host_of(headers: Iterable[tuple[str, str]]) -> str:
     """The `Host` header of a request; "" if it has none."""
     return next((value for name, value in headers if name.upper() == "HOST"), "")
@@ -108,22 +77,3 @@ def words_of_environ(environ: Mapping[str, Any]) -> tuple[str, str, str]:
         target = quote(path, safe=_IN_PATHS, encoding="latin-1", errors="replace")
         target += f"?{query}" if query else ""
     return environ.get("REQUEST_METHOD", ""), target, environ.get("HTTP_HOST", "")
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= MAX_TEXT
-
-
-def _are_requests(value: Any) -> bool:
-    return isinstance(value, list) and len(value) <= MAX_LINES and all(map(is_line, value))
-
-
-FROM_CHILDREN: Vocabulary = {
-    "loaded": {},
-    "spawned": {},
-    "not spawned": {"why": _is_text, "for_now": lambda value: isinstance(value, bool)},
-    "sealed": {"report": _is_text, "served": _are_requests},
-    "refused": {"why": _is_text},
-}
-"""`loaded` comes from the first mold; `spawned` from a new worker, whose pid the kernel adds; the
-others from a mold."""

@@ -16,9 +16,8 @@ GENERATIONS = 3
 PAUSE_BOUNDS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 """Upper bounds of the pause histogram's buckets; a last one has none."""
 
-PROBES = ("", "passed", "failed", "incomplete", "doubtful", "served", "erred")
-"""Outcomes of a probe, by their number in memory. The last two are of one without a warm-up to
-compare with: it answered, or with an error."""
+PROBES = ("", "passed", "failed")
+"""Outcomes of a probe, by their number in memory; the first without one."""
 
 Record = TypeVar("Record")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -65,6 +65,7 @@ def seal(
     stop_agents: bool = False,
     keep_connections: bool = False,
     strict: bool = False,
+    accept: Collection[Reason] = (),
     warm_up: WarmUp | None = None,
     snapshot: Path | None = None,
 ) -> SealReport:
@@ -83,6 +84,7 @@ def seal(
         keep_connections: leave connections to databases open, for a process that goes on using
             them. Its children forget them, and open their own.
         strict: raise if the process did not get sealed.
+        accept: kinds of hazards for which `strict` does not raise.
         warm_up: serves requests first, if the policy has a warm-up: a function without
             arguments that calls `pasture.warm_up`.
         snapshot: where to write what lies where, for `pasture explain`; None is where the
@@ -105,7 +107,8 @@ def seal(
     there = [name for name in chosen.prepare if name != "resolve-imports" or HAS_LAZY_IMPORTS]
     steps = [_prepare(name, warm_up, closing) for name in there]
     look = survey.survey_without_garbage if "collect" in chosen.heap else survey.survey
-    steps += _survey(look, strict, [hazard for step in steps for hazard in step.hazards])
+    others = [hazard for step in steps for hazard in step.hazards]
+    steps += _survey(look, strict, accept, others)
     if seeded := generators.hazards():  # as without pasture: no reason to refuse the fork
         steps.append(StepReport("generators", hazards=seeded))
     gc_settings.remember_thresholds()
@@ -144,7 +147,10 @@ def seal(
 
 
 def _survey(
-    look: Callable[[], Sequence[Hazard]], strict: bool, others: Sequence[Hazard]
+    look: Callable[[], Sequence[Hazard]],
+    strict: bool,
+    accept: Collection[Reason],
+    others: Sequence[Hazard],
 ) -> list[StepReport]:
     """The things that a fork will break; a step of the report only where there is something to say.
 
@@ -158,7 +164,7 @@ def _survey(
         if strict:
             raise SealFailed(f"not known whether the process is safe to fork: {failed}") from error
         return [_failed("survey", failed, perf_counter() - start)]
-    hazards = (*others, *found)
+    hazards = [hazard for hazard in (*others, *found) if hazard.kind not in accept]
     if hazards and strict:
         raise SealFailed(
             f"the process is not safe to fork: {some([hazard.what for hazard in hazards], 1)}",

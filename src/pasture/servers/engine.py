@@ -22,11 +22,12 @@ from typing import Any, ClassVar, NoReturn, Self
 
 from pasture.errors import MissingExtra, PastureError, UsageError, refused
 from pasture.fork_safety import generators
-from pasture.log_lines import NO_SEAL, log
+from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engines import ENGINES
-from pasture.serving import restart, starter
-from pasture.serving.sealer import seal_before_forks, show_log
+from pasture.serving import plain_start, restart, starter
+from pasture.serving.moved_import import moved_import
+from pasture.serving.sealer import seal_before_forks, show_log, write_to_log
 from pasture.serving.settings import ServerSettings, read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -58,6 +59,7 @@ class Engine:
         works: its parent does the program's work between the forks, as of `Sealer`.
         loads_early: the application is imported before the engine starts, so that the policy's
             steps for that are taken at the switch.
+        moves_import: each worker would import what `load` imports.
         shows_log: its command writes pasture's log to stderr; False for one that has its own log.
         is_command: this process is the engine's own command, run by pasture.
     """
@@ -65,6 +67,7 @@ class Engine:
     name: ClassVar[str]
     works: ClassVar[bool] = False
     loads_early: ClassVar[bool] = False
+    moves_import: ClassVar[bool] = False
     shows_log: ClassVar[bool] = True
     settings: ServerSettings
 
@@ -92,7 +95,7 @@ class Engine:
             self.end(error)
         if restart.is_without_pasture():
             show_log()
-            log.error(NO_SEAL, restart.earlier)
+            plain_start.announce(self.settings, write_to_log)
             return
         if self.loads_early:
             begin_loading(self.settings.policy)
@@ -146,7 +149,10 @@ class Engine:
                 return
             if not self.loads_early:
                 begin_loading(self.settings.policy)
-            with generators.observed():
+            moved = moved_import(
+                self.settings, restart.again, log=write_to_log, is_asked_for=not self.moves_import
+            )
+            with generators.observed(), moved:
                 self.load(started)
         except PastureError as error:
             self.end(error)

@@ -24,9 +24,9 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engine import Engine, installed
 from pasture.serving import profiled, restart
 from pasture.serving.forked_process import Forking
+from pasture.serving.moved_import import moved_import
 from pasture.serving.preload import importing
-from pasture.serving.restart import LeftOut
-from pasture.serving.sealer import Sealer, without_exit
+from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
 
@@ -68,10 +68,10 @@ class Granian(Engine):
         """
         settings = without_exit(self.settings)
 
-        def start_again(left_out: LeftOut) -> None:
+        def start_again(why: str) -> None:
             if restart.is_possible():
                 _unlink(getattr(server, "bind_uds", None))
-                restart.again(left_out)
+                restart.again(why)
 
         interface = str(server.interface.value)
         sealer = Sealer(
@@ -83,7 +83,8 @@ class Granian(Engine):
         server._env_loader(server.env_files)
         hint = "check the name and --working-dir"
         target = str(server.target)
-        with generators.observed(), importing(target, server="granian", hint=hint):
+        moved = moved_import(settings, start_again, log=write_to_log)
+        with generators.observed(), moved, importing(target, server="granian", hint=hint):
             application = load()
         enable(logging.getLogger("_granian"))
 

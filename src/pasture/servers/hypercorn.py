@@ -21,8 +21,9 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engine import Engine, installed
 from pasture.serving import profiled, restart
 from pasture.serving.forked_process import Forking
+from pasture.serving.moved_import import moved_import
 from pasture.serving.preload import importing
-from pasture.serving.sealer import Sealer, without_exit
+from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
@@ -71,7 +72,7 @@ class Hypercorn(Engine):
             serves=lambda: "asgi" if isinstance(application, ASGIWrapper) else "web",
         )
         begin_loading(settings.policy)
-        with generators.observed():
+        with generators.observed(), moved_import(settings, restart.again, log=write_to_log):
             application = load(config)
 
         def warm_up() -> WarmUpReport:

@@ -30,7 +30,13 @@ def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> 
     last = traceback.format_exception_only(error)[-1].strip()
     meant = did_you_mean(app, Path.cwd()) if isinstance(error, ImportError) else ""
     lines = (meant or hint, _trace(error, (server, *_IMPORTING)))
-    return AppImportFailed(f"{app} cannot be imported: {last}", hint="\n".join(filter(None, lines)))
+    module = app.partition(":")[0]
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    return AppImportFailed(
+        f"{app} cannot be imported: {last}",
+        hint="\n".join(filter(None, lines)),
+        is_certain=missing is not None and f"{module}.".startswith(f"{missing}."),
+    )
 
 
 @contextmanager

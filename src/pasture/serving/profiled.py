@@ -30,7 +30,7 @@ _STATUSES_WITHOUT_LOGIN = (302, 303, 307, 401, 403)
 _LOGIN_HEADERS = ("cookie", "authorization")
 _NEEDS_LOGIN = (
     "profile: %d of its %d requests were redirected or refused: pages behind a login need the "
-    "cookie of a test account (--warm-header 'Cookie: ...', or PASTURE_WARM_HEADERS_FILE)"
+    "cookie of a test account (--warm-header 'Cookie: ...')"
 )
 
 _NOTHING_YET = (
@@ -59,7 +59,6 @@ def prepare(settings: ServerSettings, write: Callable[[int, str], object]) -> No
         write(logging.INFO, _NOTHING_YET % printable(str(settings.auto)))
     take_in(
         *(settings.profile, settings.learn, write),
-        step_s=settings.warm_timeout_s,
         total_s=settings.warm_total_timeout_s,
     )
 

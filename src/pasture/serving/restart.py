@@ -1,62 +1,38 @@
-"""A new start of this server program, in the same process, without what its probe found broken.
+"""A new start of this server program, in the same process, as without pasture.
 
 Owns what a new start needs that the first one has changed: environment, working directory and
 arguments as they were, and no file of its own left open. The pid stays, so service managers see one
-process. Invariant: one start leaves out the warm-up, the next one pasture; there is no third.
+process. Invariant: what says that a start is plain is read once, by the process that it was written
+for, and reaches no other: neither the application, nor an upgrade, nor what either starts.
 An engine hands over itself what it keeps open for the new start, its listeners for instance.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import fcntl
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pasture.serving.starter import starter
 
-VARIABLE = "PASTURE_PROBE_FAILED"
-"""From one start to the next: `LeftOut` as JSON. No variable of the user's."""
+VARIABLE = "PASTURE_PLAIN"
+"""From one start to the next: the pid and why. No variable of the user's."""
 
-_MAX_CHARACTERS = 100_000  # the kernel takes 128 KiB, execve(2)
+_MAX_CHARACTERS = 2_000
 _STANDARD_STREAMS = 2
+_COPY = fcntl.F_DUPFD_CLOEXEC
 
-What = Literal["warm-up", "pasture"]
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """The part that this start leaves out.
-
-    Attributes:
-        why: the difference that was found first.
-        answers: dict of request to the status that the warm-up had, and its seconds.
-    """
-
-    what: What
-    why: str
-    answers: Mapping[str, tuple[int, float]]
-
-    def __str__(self) -> str:
-        return f"left out, since the probe of an earlier start failed: {self.why}"
+Restart = Callable[[str], None]
+"""Takes why the next start is plain; returns only if there cannot be another start."""
 
 
-Restart = Any
-"""Called with a `LeftOut`; returns only if there cannot be another start."""
-
-
-def parse(text: str | None) -> LeftOut | None:
-    """Read the variable's value; None if it is none."""
-    try:
-        found = json.loads(text or "")
-        answers = {name: (int(s), float(t)) for name, (s, t) in found["answers"].items()}
-        return LeftOut(found["what"], str(found["why"]), answers)
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return None
+def parse(text: str | None, pid: int) -> str | None:
+    """Why the latest start of a process was plain, by the variable; None if it was not."""
+    number, _, why = (text or "").partition(" ")
+    return why if why and number == str(pid) else None
 
 
 def _open_files() -> frozenset[int]:
@@ -75,6 +51,10 @@ def _is_open(file: int) -> bool:
     return True
 
 
+def _ignored_signals() -> frozenset[int]:
+    return frozenset(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
+
+
 def _working_directory() -> str | None:
     try:
         return os.getcwd()  # noqa: PTH109
@@ -82,8 +62,8 @@ def _working_directory() -> str | None:
         return None  # it has been removed
 
 
-earlier: LeftOut | None = parse(os.environ.pop(VARIABLE, None))
-"""Of this start; None where nothing is left out."""
+why_plain: str | None = parse(os.environ.pop(VARIABLE, None), os.getpid())
+"""Why this start is without pasture; None if it is not."""
 
 first_environ: Mapping[str, str] = dict(os.environ)
 """Of this process at its start."""
@@ -91,6 +71,7 @@ first_environ: Mapping[str, str] = dict(os.environ)
 _directory = _working_directory()
 _arguments = [starter(), *sys.orig_argv[1:]]
 _files = _open_files()
+_ignored = _ignored_signals()
 _pid = os.getpid()
 
 
@@ -105,13 +86,8 @@ def command_line() -> list[str]:
 
 
 def is_without_pasture() -> bool:
-    """Whether this start is the server's own, since no other has worked."""
-    return earlier is not None and earlier.what == "pasture"
-
-
-def is_without_warm_up() -> bool:
-    """Whether this start serves no requests before the fork."""
-    return earlier is not None
+    """Whether this start is the server's own."""
+    return why_plain is not None
 
 
 def went_into_background() -> None:
@@ -134,36 +110,34 @@ def _is_of_multiprocessing() -> bool:
 
 
 def again(
-    left_out: LeftOut,
+    why: str,
     *,
     arguments: Sequence[str] | None = None,
     environ: Mapping[str, str] | None = None,
     directory: str | None = None,
-    kept: Iterable[int] = (),
+    kept: Mapping[int, int] | None = None,
 ) -> None:
-    """Replace this process by a new start of its program. Returns only where that is impossible.
+    """Replace this process by a plain start of its program. Returns only if that is impossible.
 
     Args:
         arguments, environ, directory: of the new start; None for those of this process at its
             start.
-        kept: files that the new start shall have.
+        kept: files that the new start shall have: the number there, and the one here.
     """
     if not is_possible(arguments):
         return
     command = list(arguments or _arguments)
-    value = json.dumps(asdict(left_out))
-    if len(value) > _MAX_CHARACTERS:
-        value = json.dumps({**asdict(left_out), "answers": {}})
+    value = f"{os.getpid()} {why[:_MAX_CHARACTERS]}".replace("\0", "")
     variables = {**(first_environ if environ is None else environ), VARIABLE: value}
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
     now = _working_directory()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    files: dict[int, bool] = {}
+    files = {file: os.get_inheritable(file) for file in _open_files()}
     try:
-        files.update({file: os.get_inheritable(file) for file in _open_files()})
-        _execute(command, variables, directory or _directory, frozenset(kept))
+        with _numbered(kept or {}):
+            _execute(command, variables, directory or _directory)
     except OSError:  # the program has been removed, for instance
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for file, inheritable in files.items():
@@ -173,16 +147,36 @@ def again(
                 os.chdir(now)
 
 
-def _execute(
-    command: list[str], variables: Mapping[str, str], directory: str | None, kept: frozenset[int]
-) -> None:
-    for file in _open_files():
-        if file > _STANDARD_STREAMS and file not in _files:
-            _set_inheritable(file, False)
-    for file in kept:
-        _set_inheritable(file, True)
+@contextlib.contextmanager
+def _numbered(kept: Mapping[int, int]) -> Iterator[None]:
+    """Give files the numbers that the new start looks for; without one they have theirs again."""
+    free = max((*kept, *kept.values()), default=0) + 1
+    copies = {number: fcntl.fcntl(file, _COPY, free) for number, file in kept.items()}
+    hidden = {number: fcntl.fcntl(number, _COPY, free) for number in kept if _is_open(number)}
+    try:
+        for file in _open_files():
+            if file > _STANDARD_STREAMS and file not in _files:
+                _set_inheritable(file, False)
+        for number, copy in copies.items():
+            os.dup2(copy, number)
+        yield
+    finally:
+        for number, copy in copies.items():
+            os.close(copy)
+            if number in hidden:
+                os.dup2(hidden[number], number)
+                os.close(hidden[number])
+            else:
+                os.close(number)
+
+
+def _execute(command: list[str], variables: Mapping[str, str], directory: str | None) -> None:
     if directory is not None:
         os.chdir(directory)
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)  # an exec keeps it, and not its handler
+    for number in _ignored_signals() - _ignored:
+        signal.signal(number, signal.SIG_DFL)  # an exec keeps what is ignored
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
     os.execve(command[0], command, variables)
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
-from pasture.fork_safety import caches, generators
+from pasture.fork_safety import caches, generators, held, streams
 from pasture.interpreter import native
 from pasture.log_lines import WARM_UP_STEP, log
 from pasture.proc.own_memory import read_own_memory
@@ -32,7 +32,7 @@ from pasture.trust.untrusted_text import complain, to_json
 
 if TYPE_CHECKING:
     from pasture.probe.probe import Play
-    from pasture.serving.proving import Restart
+    from pasture.serving.restart import Restart
     from pasture.warmup.warmup import WarmUpReport
 
 WORTH_A_ROUND_OBJECTS = 20_000
@@ -40,6 +40,9 @@ WORTH_A_ROUND_OBJECTS = 20_000
 from then on. Another seal walks the whole heap again and leaves the older workers with pages that
 the parent has changed under them. docs/internals/child-and-exit.md has the figures."""
 
+
+IMPORT_S = 10.0
+"""A fork waits so long for other threads to import: a worker could not import the same."""
 
 _latest: Sealer | None = None
 """The one that was made last: that of the engine that started last."""
@@ -61,8 +64,8 @@ class Sealer:
         prepare: makes a context for each seal, in which the server's heap may be worked on.
         stop_agents: as of `pasture.seal`, for a server that calls `before_fork` before it forks,
             and not in a hook of the fork.
-        start_again: starts the server again where a probe of the sealed process fails; None for no
-            probe.
+        start_again: starts the server again, as without pasture, where a probe of the sealed
+            process fails; None for no probe.
         keeps_connections: whether this process uses its connections to databases between the forks;
             None is as `works`.
         works: whether this process itself does its program's work between the forks. It is then
@@ -92,7 +95,7 @@ class Sealer:
         global _latest
         _latest = self
         self._server, self._serves = server, serves
-        self._start_again = start_again if settings.probe else None
+        self._start_again = start_again
         self.report: SealReport | None = None
         self._is_probing = False
         self._stop_agents = stop_agents
@@ -129,11 +132,11 @@ class Sealer:
         """
         if self._is_probing:
             return
+        if module := held.wait_for_imports(IMPORT_S):
+            self._log(logging.WARNING, f"{module} is still imported: a worker will wait for it")
         if self.report is None:
             with generators.observed():
-                preload.load(
-                    self._settings.preload, is_needed=self._settings.ends_without_a_preload
-                )
+                preload.load(self._settings.preload, is_needed=self._settings.strict)
             with generators.observed():  # with those of the modules known: an entry may draw
                 profiled.prepare(self._settings, self._log)
             observed = None if warm_up is None else self._observed(warm_up)
@@ -164,6 +167,9 @@ class Sealer:
     def _observed(self, warm_up: Callable[[], WarmUpReport]) -> Callable[[], WarmUpReport]:
         """A warm-up that leaves workers what each of them makes for itself."""
 
+        streams.begin()
+        streams.arm()
+
         def observed() -> WarmUpReport:
             with generators.observed():
                 filled = caches.Filled(generators.drawn())
@@ -180,7 +186,7 @@ class Sealer:
         play: Play,
         reaped: Callable[[int], object],
     ) -> None:
-        if self._start_again is None or warm_up is None or not self._settings.policy.warms_up:
+        if self._start_again is None or warm_up is None or not self._settings.probes:
             self._seal(warm_up, strict=self._settings.strict)
             return
         from pasture.serving import proving  # now: it is sealed in
@@ -189,23 +195,24 @@ class Sealer:
         served: list[WarmUpReport] = []
 
         def noted() -> WarmUpReport:
-            if not served:
-                served.append(warm_up())
+            served.append(warm_up())
             return served[0]
 
         with Guard(step_s=0, total_s=0):  # a signal that ends the process ends it before a worker
             self._seal(noted, strict=self._settings.strict)
-        if self.report is None:
+        if self.report is None or not served:
             return
         self._is_probing = True
         try:
-            step = proving.Proving(
-                self._settings, play, self._start_again, self._log, reaped
-            ).prove(noted, [one for one in self.report.hazards if not one.survives])
+            step = proving.prove(
+                *(served[0], self._settings, play, self._start_again),
+                log=self._log,
+                reaped=reaped,
+            )
         finally:
             self._is_probing = False
         if step is not None:
-            recorder.show_probe(proving.outcome(step))
+            recorder.show_probe("passed" if step.failed is None else "failed")
             self.report = replace(self.report, steps=(*self.report.steps, step))
             shown.show(self.report)
             self._write(self.report)
@@ -218,9 +225,12 @@ class Sealer:
                 stop_agents=self._stop_agents,
                 keep_connections=self._keeps_connections,
                 strict=strict,
+                accept=self._settings.accepted,
                 warm_up=warm_up if self._settings.serves_before_the_fork else None,
             )
         self.report = report
+        if streams.is_armed():
+            streams.note()
         if self._freezes:
             self._unfrozen_then = _unfrozen_objects()
         outlook = self._outlook(report, warm_up is not None) if is_first else ""

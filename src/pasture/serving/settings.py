@@ -19,8 +19,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from pasture.errors import PastureError, UsageError
-from pasture.serving.setting import Raw, Setting, at_need, setting
+from pasture.errors import PastureError, UsageError, guess
+from pasture.reasons import ACCEPTABLE, Reason
+from pasture.serving.setting import Raw, Setting, at_need, read_switch, setting
 from pasture.trust.untrusted_text import complain
 
 if TYPE_CHECKING:
@@ -28,43 +29,44 @@ if TYPE_CHECKING:
     from pasture.profile.file import Profile
     from pasture.refork.schedule import Schedule, parse_schedule
     from pasture.sealing.policy import Policy, find_policy
-    from pasture.serving.recycle import MemoryLimit, parse_jitter, parse_limit
+    from pasture.serving.recycle import MemoryLimit, parse_limit
     from pasture.warmup.lazy_imports import parse_patterns
     from pasture.warmup.requests import (
-        Request,
         Requests,
         parse_header,
         parse_lines,
         parse_request,
-        parse_safe_request,
         read_requests,
     )
 else:
     current = at_need("pasture.interpreter:current")
     parse_schedule = at_need("pasture.refork.schedule:parse_schedule")
     find_policy = at_need("pasture.sealing.policy:find_policy")
-    parse_jitter = at_need("pasture.serving.recycle:parse_jitter")
     parse_limit = at_need("pasture.serving.recycle:parse_limit")
     parse_patterns = at_need("pasture.warmup.lazy_imports:parse_patterns")
     Requests = at_need("pasture.warmup.requests:Requests")
     parse_header = at_need("pasture.warmup.requests:parse_header")
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
     parse_request = at_need("pasture.warmup.requests:parse_request")
-    parse_safe_request = at_need("pasture.warmup.requests:parse_safe_request")
     read_requests = at_need("pasture.warmup.requests:read_requests")
 
 # What rows say of rooms that they do not import: as there, which a test compares.
 DEFAULT_POLICY = "seal"
 POLICIES = (
-    *("stock", "dismiss", "freeze", "warm-freeze", "side-table"),
-    *("seal", "refork", "image", "lazy"),
+    "stock",
+    "dismiss",
+    "freeze",
+    "warm-freeze",
+    "side-table",
+    "seal",
+    "refork",
+    "image",
+    "lazy",
 )
-DEFAULT_JITTER, MIN_SAVING = 0.1, 0.01
-STEP_S, TOTAL_S = 30.0, 300.0
-DEFAULT_PATTERNS, LAZY_IMPORTS = "stdlib,pasture", "PASTURE_LAZY_IMPORTS"
+TOTAL_S = 300.0
+DEFAULT_PATTERNS = "stdlib,pasture"
+LAZY_IMPORTS = "PASTURE_LAZY_IMPORTS"
 
-PROBE_S = 30.0
-"""Limit of a probe, all in all."""
 
 _MAX_S = 1e6  # 11 days; more is a typing error
 
@@ -116,15 +118,27 @@ def _parse_policy(name: str) -> Policy:
     return policy
 
 
-def _parse_requests(
-    lines: str | Iterable[str], file: Raw, headers: Iterable[str], headers_file: Raw
-) -> Requests:
+def _parse_requests(lines: str | Iterable[str], file: Raw, headers: Iterable[str]) -> Requests:
     found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines)
     found += parse_lines(headers)
-    for path in (file, headers_file):
-        if path is not None:
-            found += read_requests(Path(path))
-    return found
+    return found if file is None else found + read_requests(Path(file))
+
+
+def _parse_probe(raw: Raw) -> str:
+    """A choice, or a switch as all others are written."""
+    return "end" if raw == "end" else "on" if read_switch(raw, "PASTURE_PROBE") else "off"
+
+
+def parse_accepted(text: str) -> frozenset[Reason]:
+    """Kinds of hazards that the user accepts. Raises a UsageError at an unknown word."""
+    words = [word for part in text.split(",") if (word := part.strip())]
+    for word in words:
+        if word not in ACCEPTABLE:
+            raise UsageError(
+                f"{word!r} is not a kind of hazard",
+                hint=f"{guess(word, ACCEPTABLE)}known are {', '.join(ACCEPTABLE)}",
+            )
+    return frozenset().union(*(ACCEPTABLE[word] for word in words))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,21 +177,7 @@ class ServerSettings:
                 default=(),
                 check=parse_header,
             ),
-            Setting(
-                variable="PASTURE_WARM_HEADERS_FILE",
-                takes=Path,
-                help="File of headers for these requests, 'Name: value' a line.",
-            ),
         ),
-    )
-    warm_timeout_s: float = setting(
-        "PASTURE_WARM_TIMEOUT",
-        "--warm-timeout",
-        metavar="SECONDS",
-        help=f"Limit of each of these requests; 0 for none.  [default: {STEP_S:g}]",
-        takes=float,
-        default=STEP_S,
-        parse=parse_seconds,
     )
     warm_total_timeout_s: float = setting(
         "PASTURE_WARM_TOTAL_TIMEOUT",
@@ -204,13 +204,6 @@ class ServerSettings:
         default="",
         parse=parse_modules,
     )
-    preload_errors: str | None = setting(
-        "PASTURE_PRELOAD_ERRORS",
-        "--preload-errors",
-        help="If one cannot be imported. warn: log it, and let children import it. fail: exit.  "
-        "[default: warn, and fail with --strict]",
-        takes=("warn", "fail"),
-    )
     profile: Profile | None = setting(
         "PASTURE_PROFILE",
         "--profile",
@@ -236,10 +229,21 @@ class ServerSettings:
         "[default: once for parents that work themselves, as rq's]",
         takes=bool,
     )
+    accepted: frozenset[Reason] = setting(
+        "PASTURE_ACCEPT",
+        "--accept",
+        metavar="KINDS",
+        help="Seal although the application's import holds such things, which workers then share "
+        f"or lack: {', '.join(ACCEPTABLE)}; commas between several.",
+        default="",
+        parse=parse_accepted,
+        check=parse_accepted,
+    )
     strict: bool = setting(
         "PASTURE_STRICT",
         "--strict",
-        help="Exit instead of forking unsealed, or with threads or connections that a fork breaks.",
+        help="Exit instead of forking unsealed, without a module of --preload, or with threads or "
+        "connections that a fork breaks.",
         takes=bool,
         default=False,
     )
@@ -251,18 +255,6 @@ class ServerSettings:
         parse=parse_limit,
         engines=lambda engine: engine.replaces_workers,
         refusal=("{} has no way to replace a worker", "leave --max-uss out"),
-        parts=(
-            Setting(
-                variable="PASTURE_MAX_USS_JITTER",
-                option="--max-uss-jitter",
-                metavar="FRACTION",
-                help="Lower each worker's limit by a random fraction up to this.  "
-                f"[default: {DEFAULT_JITTER}]",
-                takes=float,
-                default=DEFAULT_JITTER,
-                check=parse_jitter,
-            ),
-        ),
     )
     refork: Schedule | None = setting(
         "PASTURE_REFORK",
@@ -271,23 +263,8 @@ class ServerSettings:
         help="gunicorn: after N requests a worker becomes the next parent. One number for "
         "each generation: 50,500,2000.",
         parse=parse_schedule,
-        parts=(
-            Setting(
-                variable="PASTURE_REFORK_LEAST_SAVING",
-                help="Stop reforking after a refork that saves less than this fraction of the "
-                f"server's memory.  [default: {MIN_SAVING}]",
-                default=MIN_SAVING,
-            ),
-        ),
         engines=lambda engine: engine.reforks,
         refusal=("{} cannot refork", "only gunicorn can"),
-    )
-    refork_warms: bool = setting(
-        "PASTURE_REFORK_WARM",
-        help="Warm up a new generation 0 with what the old server has answered.  [default: 1]",
-        takes=bool,
-        default=True,
-        engines=lambda engine: engine.reforks,
     )
     lifespan: str = setting(
         "PASTURE_LIFESPAN",
@@ -297,46 +274,15 @@ class ServerSettings:
         takes=("each", "warm-up", "once"),
         default="each",
     )
-    probe: bool = setting(
+    probe: str = setting(
         "PASTURE_PROBE",
-        "--probe/--no-probe",
-        help="Before workers start, fork a process like them, send it the warm-up's GET requests, "
-        "and compare the answers.  [default: probe]",
-        takes=bool,
-        default=True,
-    )
-    probe_request: Request | None = setting(
-        "PASTURE_PROBE_REQUEST",
-        "--probe-request",
-        metavar="[METHOD] URL",
-        help="Request that the probe always sends. Without it and without a warm-up it sends GET / "
-        "if the seal found something that does not survive a fork.",
-        parse=parse_safe_request,
-        check=parse_safe_request,
-    )
-    probe_lifespan: bool = setting(
-        "PASTURE_PROBE_LIFESPAN",
-        "--probe-lifespan/--no-probe-lifespan",
-        help="Run the ASGI lifespan in the probe.  [default: probe-lifespan]",
-        takes=bool,
-        default=True,
-    )
-    probe_limit_s: float = setting(
-        "PASTURE_PROBE_TIMEOUT",
-        "--probe-timeout",
-        metavar="SECONDS",
-        help=f"Limit of the whole probe.  [default: {PROBE_S:g}]",
-        takes=float,
-        default=PROBE_S,
-        parse=lambda raw: parse_seconds(str(raw)) or PROBE_S,
-    )
-    probe_failure: str = setting(
-        "PASTURE_PROBE_FAILURE",
-        "--probe-failure",
-        help="If the probe fails: restart without warm-up (then without pasture), restart without "
-        "pasture, exit, or only report.  [default: no-warm-up]",
-        takes=("no-warm-up", "unsealed", "end", "report"),
-        default="no-warm-up",
+        "--probe",
+        help="Before workers start, fork a process like them and send it the GET and HEAD requests "
+        "of --warm once more. If one fails: on: start as without pasture. end: exit.  "
+        "[default: on, and end with --strict]",
+        takes=("on", "off", "end"),
+        default="on",
+        parse=_parse_probe,
     )
     after: str = setting(
         "PASTURE_AFTER",
@@ -362,14 +308,14 @@ class ServerSettings:
     )
 
     @property
-    def ends_without_a_preload(self) -> bool:
-        """Whether a module that cannot be preloaded ends the parent."""
-        return self.preload_errors == "fail" or (self.preload_errors is None and self.strict)
-
-    @property
     def serves_before_the_fork(self) -> bool:
         """Whether there are requests, and a policy that serves them."""
         return self.policy.warms_up and bool(self.warm_up)
+
+    @property
+    def probes(self) -> bool:
+        """Whether requests are served once more, by a forked process."""
+        return self.serves_before_the_fork and self.probe != "off"
 
 
 _ROWS: Mapping[str, Setting] = MappingProxyType(

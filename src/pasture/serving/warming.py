@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
-from pasture.serving import profiled, restart
+from pasture.serving import profiled
 from pasture.serving.sealer import Log, write_to_log
 from pasture.serving.settings import ServerSettings
 
@@ -36,23 +35,18 @@ def warm_up_as_set(
     shared: SharedLifespan | None = None,
     **named: Any,
 ) -> WarmUpReport:
-    """Serve the settings' requests, if there are any, within their limits of time.
+    """Serve the settings' requests within their limit of time.
 
     The log has a line before each request, and one at the end. `shared` is the application's
     lifespan, where it has been started once for all workers; `host` and `protocol` are those of
     `pasture.warm_up`.
     """
-    from pasture.warmup.warmup import before_any, warm_up  # few servers have requests
+    from pasture.warmup.warmup import warm_up  # now: it is sealed in
 
-    if restart.is_without_warm_up() or not settings.serves_before_the_fork:
-        about = before_any(application, headers=settings.warm_up.headers, **named)
-        why = str(restart.earlier) if restart.earlier is not None else about.refused
-        return replace(about, refused=why)
     report = warm_up(
         application,
         settings.warm_up.requests,
         headers=settings.warm_up.headers,
-        timeout_s=settings.warm_timeout_s,
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
         on_start=lambda name: _log_start(name, log),

@@ -1,7 +1,8 @@
 """The command line that serves an application under the best policy of those that were tried.
 
-Invariant: a policy that failed, fell short or answered differently is left out. Variables and
-headers of the trial are never in the line: they may be secrets.
+Invariants: a policy that failed, fell short or answered differently is left out. The command serves
+no request before the fork that the user has not named, and does not refork. Variables and headers
+of the trial are never in it: they may be secrets.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pasture.display.units import megabytes
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy
+from pasture.trial.figures import TOTAL
 from pasture.trial.measurement import PolicyResult, TrialResult
-from pasture.trial.plan import TrialPlan
+from pasture.trial.plan import DEFAULT_URLS, TrialPlan
 from pasture.trial.summary import best
 from pasture.warmup.requests import Request
 
@@ -24,15 +27,38 @@ _IMAGE = "app.img"
 
 
 def best_command(result: TrialResult) -> str:
-    """What to type; "" if no policy saves anything."""
-    trusted = tuple(p for p in result.policies if p is result.reference or _is_trusted(result, p))
-    winner = best(replace(result, policies=trusted))
+    """What to type; "" if no policy without reforks saves anything."""
+    winner = _best(result, reforks=False)
     if winner is None:
         return ""
     plan, policy = result.plan, POLICIES[winner.policy]
     words = _by_image(plan) if policy.out_of_image else _by_policy(plan, policy)
     folder = f"cd {shlex.quote(str(plan.chdir))} && " if plan.chdir is not None else ""
     return f"{folder}{words} {_server(plan)}"
+
+
+def on_reforks(result: TrialResult) -> str:
+    """What a refork would add to that command, and asks for; "" where it would add nothing."""
+    winner, other = _best(result, reforks=False) or result.reference, _best(result, reforks=True)
+    if other is None or other.median(TOTAL) >= winner.median(TOTAL):
+        return ""
+    more = megabytes(winner.median(TOTAL) - other.median(TOTAL))
+    schedule = ",".join(map(str, POLICIES[other.policy].refork))
+    return (
+        f"A refork would save {more} more: workers become copies of one that has served, and share "
+        f"what it holds. Read docs/refork.md, then add --refork {schedule}."
+    )
+
+
+def _best(result: TrialResult, *, reforks: bool) -> PolicyResult | None:
+    """The best of the policies that refork, or of the others, that can be trusted."""
+    policies = tuple(
+        p
+        for p in result.policies
+        if p is result.reference
+        or (_is_trusted(result, p) and bool(POLICIES[p.policy].refork) is reforks)
+    )
+    return best(replace(result, policies=policies))
 
 
 def _is_trusted(result: TrialResult, policy: PolicyResult) -> bool:
@@ -43,10 +69,12 @@ def _is_trusted(result: TrialResult, policy: PolicyResult) -> bool:
 
 def _by_policy(plan: TrialPlan, policy: Policy) -> str:
     name = () if policy.name == DEFAULT_POLICY else ("--policy", policy.name)
-    warm = _few(plan)
-    learns = () if not policy.warms_up or warm else ("--auto",)
-    listed = warm if policy.warms_up else ()
-    return _line("pasture", "run", *name, *learns, *_warm(listed))
+    warm: tuple[str, ...] = ()
+    if policy.warms_up and plan.warm_file is not None:
+        warm = ("--warm-file", str(plan.warm_file.absolute() if plan.chdir else plan.warm_file))
+    elif policy.warms_up:
+        warm = _warm(_few(plan)) or ("--auto",)
+    return _line("pasture", "run", *name, *warm)
 
 
 def _by_image(plan: TrialPlan) -> str:
@@ -58,9 +86,11 @@ def _by_image(plan: TrialPlan) -> str:
 
 
 def _few(plan: TrialPlan) -> tuple[Request, ...]:
-    """The requests of the warm-up, if a command line can name them; none otherwise."""
+    """The requests that the user has named, if a command line can name them; none otherwise."""
     known = plan.warm if plan.warm is not None else tuple(dict.fromkeys(plan.urls))
     if plan.headers or plan.locustfile is not None or len(known) > _MAX_WARM:
+        return ()
+    if plan.warm is None and plan.urls == DEFAULT_URLS:
         return ()
     return known
 

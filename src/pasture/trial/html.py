@@ -13,7 +13,7 @@ from pasture.display.pages import plot_markup, render_page
 from pasture.display.units import count, megabytes, percent, seconds
 from pasture.log_lines import some
 from pasture.trial import summary
-from pasture.trial.command import best_command
+from pasture.trial.command import best_command, on_reforks
 from pasture.trial.figures import COLUMNS, PRIVATE, TOTAL
 from pasture.trial.measurement import (
     PolicyResult,
@@ -39,6 +39,7 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
         headline=summary.headline(result),
         capacity=summary.capacity(result),
         command=best_command(result),
+        on_reforks=on_reforks(result),
         spread=summary.spread(result),
         remarks=[f"{p}: {words}" for p, words in summary.beside_figures(result)]
         + summary.remarks(result),

@@ -71,6 +71,6 @@ def _command(
     for name in variables:
         command += ["--env", name]
     if is_warmed and _NAME.fullmatch(plan.app):
-        command += ["--warm-file", str(files.warm), "--warm-file", str(files.warm_headers)]
+        command += ["--warm-file", str(files.warm)]
         command += ["--app", plan.app]
     return command

@@ -23,7 +23,6 @@ from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers
 from pasture.trial.server import RunFiles, headers_of
 from pasture.trust import private_files
-from pasture.warmup import skeleton
 
 _CLIENT = Path(__file__).parent / "client"
 _LOOP = _CLIENT / "closed_loop.py"
@@ -67,7 +66,6 @@ def _settings(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> dic
         "walk": [[r.method, r.path, headers_of(r, plan)] for r in plan.urls],
         "requests": requests,
         "progress_file": str(files.progress),
-        "skeleton_file": str(Path(skeleton.__file__).absolute()),
         "result_file": str(files.load_result),
         "request_timeout_s": plan.server_timeout_s,
     }

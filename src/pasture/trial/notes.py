@@ -14,11 +14,8 @@ from pasture.display.units import count
 from pasture.log_lines import (
     NO_REFORK,
     NO_SEAL,
-    PROBE,
     REFORK_FAILED,
     REFORKED,
-    RESTARTING,
-    THE_WARM_UP,
     find,
     some,
 )
@@ -109,8 +106,6 @@ def shortfalls(
         found.append(f"did not refork: {failed[1]}")
     elif policy.heap and not policy.refork and report is None:
         found.append(f"did not seal: {_reason(NO_SEAL, log)}")
-    if policy.warms_up and report is not None and find(RESTARTING, log) == (THE_WARM_UP,):
-        found.append(f"did not warm up, since its probe failed: {_reason(PROBE, log)}")
     if policy.heap and report is not None and report.get("sealed") is False:
         found.append(f"did not seal: {report.get('reason') or 'not all steps were taken'}")
     return tuple(found)

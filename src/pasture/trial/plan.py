@@ -47,6 +47,8 @@ class TrialPlan:
     # Requests that a policy with a warm-up serves before the fork; None is one for each distinct
     # URL of the load.
     warm: tuple[Request, ...] | None = None
+    # A file that holds the requests of the warm-up, and all headers, as its user wrote it.
+    warm_file: Path | None = None
     env: Mapping[str, str] = field(default_factory=dict)  # added to the environment of the server
     chdir: Path | None = None  # working directory of the server; None is ours
     server_args: tuple[str, ...] = ()  # more arguments for the server

@@ -47,8 +47,7 @@ class RunFiles:
 
     def __init__(self, directory: Path, log: Path) -> None:
         self.directory, self.log = directory, log
-        self.warm = directory / "warm.txt"  # `METHOD PATH` lines, for the server
-        self.warm_headers = directory / "warm-headers.txt"  # `Name: value` lines, for the server
+        self.warm = directory / "warm.txt"  # requests and headers, for the server
         self.report = directory / "report.json"  # written by the server's process
         self.snapshot = directory / "heap-{pid}.snapshot"  # likewise, where causes are looked for
         self.load_settings = directory / "load.json"  # for the load generator
@@ -135,7 +134,6 @@ def server_environment(
     ours = to_environment(
         policy=policy,
         warm_file=files.warm,
-        warm_headers_file=files.warm_headers,
         report_file=files.report,
     )
     whole = environment(
@@ -167,9 +165,8 @@ def _with_packages(
 
 def write_warm_up(files: RunFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
     """Write the requests that a policy with a warm-up serves before the fork."""
-    private_files.write(files.warm, "".join(f"{request}\n" for request in warm))
-    lines = "".join(f"{name}: {value}\n" for name, value in headers)
-    private_files.write(files.warm_headers, lines)
+    lines = (*map(str, warm), *(f"{name}: {value}" for name, value in headers))
+    private_files.write(files.warm, "".join(f"{line}\n" for line in lines))
 
 
 def read_report(files: RunFiles) -> Mapping[str, Any] | None:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pasture.trial import summary
-from pasture.trial.command import best_command
+from pasture.trial.command import best_command, on_reforks
 from pasture.trial.figures import LATENCIES, PEAK, PRIVATE, REQUESTS, SHUTDOWN, TOTAL
 from pasture.trial.measurement import PolicyResult, TrialResult
 
@@ -45,6 +45,7 @@ def _lines(result: TrialResult) -> list[Text]:
         *(Text(sentence) for sentence in plain if sentence),
         *(Text(f"note: {remark}", style="yellow") for remark in summary.remarks(result)),
         *(Text(f"next: {command}") for command in [best_command(result)] if command),
+        *(Text(sentences) for sentences in [on_reforks(result)] if sentences),
     ]
 
 

@@ -19,7 +19,6 @@ from pasture.fork_safety import closed_loop, event_loop
 from pasture.fork_safety.names import Names
 from pasture.reasons import Hazard
 from pasture.warmup.requests import USER_AGENT, Header, Request
-from pasture.warmup.response import KEPT_BYTES, Response
 from pasture.warmup.wsgi import BODY_LIMIT_BYTES, split_host
 
 Message = MutableMapping[str, Any]
@@ -163,8 +162,8 @@ class Session:
         """
         return closed_loop.leave(*self._left, self._names) if self._left is not None else ((), ())
 
-    def call(self, scope: dict[str, Any]) -> Response:
-        """Serve one request to its end, in a copy of the context.
+    def call(self, scope: dict[str, Any]) -> int:
+        """Serve one request to its end, in a copy of the context; returns the status.
 
         Raises:
             Exception: whatever the application raises.
@@ -179,7 +178,7 @@ class Session:
             exchange.cancel()
         if exchange.status is None:
             raise RuntimeError("the application sent no answer")
-        return exchange.response(exchange.status)
+        return exchange.status
 
 
 class _Exchange:
@@ -187,9 +186,7 @@ class _Exchange:
 
     def __init__(self) -> None:
         self.status: int | None = None
-        self._headers: dict[str, str] = {}
         self._body_bytes = 0
-        self._body = bytearray()
         self._asked = False
         self._answered = asyncio.Event()
         self.task: asyncio.Task[Any] | None = None
@@ -198,12 +195,6 @@ class _Exchange:
         """Have what is left of the request, if it was interrupted, end when the loop runs next."""
         if self.task is not None:
             self.task.cancel()
-
-    def response(self, status: int) -> Response:
-        """The answer so far."""
-        media_type = self._headers.get("content-type", "")
-        encoding = self._headers.get("content-encoding", "")
-        return Response(status, media_type, encoding, bytes(self._body))
 
     async def run(self, application: Application, scope: dict[str, Any]) -> None:
         self.task = asyncio.current_task()
@@ -224,12 +215,8 @@ class _Exchange:
     async def _send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = message.get("headers", ())
-            self._headers = {k.lower().decode("latin-1"): v.decode("latin-1") for k, v in headers}
         elif message["type"] == "http.response.body":
-            body = message.get("body", b"")
-            self._body_bytes += len(body)
-            self._body += body[: KEPT_BYTES - len(self._body)]
+            self._body_bytes += len(message.get("body", b""))
             if self._body_bytes > BODY_LIMIT_BYTES:
                 raise ResponseTooLong(f"more than {BODY_LIMIT_BYTES} bytes")
             if not message.get("more_body"):

@@ -21,9 +21,6 @@ from pasture.errors import UsageError
 
 Header = tuple[str, str]
 
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-"""RFC 9110, section 9.2.1. Others change data, and one warm-up is enough of that."""
-
 USER_AGENT = "pasture-warm-up"
 """The user agent of a warm-up, unless a header says otherwise."""
 
@@ -78,16 +75,6 @@ def parse_request(line: str) -> Request:
         return Request(method, _encoded(path), scheme, host)
     except ValueError:
         raise _not_a_request(line) from None
-
-
-def parse_safe_request(line: str) -> Request:
-    """The same; UsageError too if its method may change data."""
-    request = parse_request(line)
-    if request.method not in SAFE_METHODS:
-        raise UsageError(
-            f"{line!r} may change data", hint=f"a probe sends {', '.join(SAFE_METHODS)} alone"
-        )
-    return request
 
 
 def _parts(place: str) -> tuple[str, str | None, str]:

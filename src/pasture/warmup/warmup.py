@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from pasture.warmup import wsgi
 from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome
 from pasture.warmup.protocol import Protocol
 from pasture.warmup.requests import Header, Request, parse_request
-from pasture.warmup.response import Response
 
 if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
@@ -45,8 +44,8 @@ _NEEDS_LIFESPAN = (
     "and ends it around them in the parent, `--lifespan once` starts it once for all workers"
 )
 
-Call = Callable[[Request], Response]
-"""Serves a request and returns the answer, or raises what the application raises."""
+Call = Callable[[Request], int]
+"""Serves a request and returns the status, or raises what the application raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,6 @@ class Answer:
     error: str | None
     seconds: float
     changed: tuple[str, ...] = ()  # what it had changed of the process, and what has been put back
-    skeleton: str | None = None  # the body's structure; None if there is no answer
 
     @property
     def failed(self) -> bool:
@@ -119,25 +117,6 @@ class WarmUpReport:
         return (*problems, *advice, *changed, *self.changed, *threads)
 
 
-def before_any(
-    application: Callable[..., Any],
-    *,
-    headers: Iterable[Header] = (),
-    host: str = "localhost",
-    protocol: Protocol | None = None,
-) -> WarmUpReport:
-    """A warm-up of no requests, with the application or why it is none. Calls nothing of it.
-
-    Args:
-        protocol: that the server calls it by; None for what its parameters say.
-    """
-    spoken = protocols.find(application) if protocol is None else protocol
-    why = protocols.refusal(application, spoken)
-    if why is not None:
-        return WarmUpReport(refused=why)
-    return WarmUpReport(application=application, headers=tuple(headers), host=host, protocol=spoken)
-
-
 def warm_up(
     application: Callable[..., Any],
     requests: Iterable[Request | str],
@@ -185,9 +164,10 @@ def warm_up(
     """
     served = [parse_request(r) if isinstance(r, str) else r for r in requests]
     carried = tuple(headers)
-    about = before_any(application, headers=carried, host=host, protocol=protocol)
-    if about.application is None:
-        return about
+    spoken = protocols.find(application) if protocol is None else protocol
+    why = protocols.refusal(application, spoken)
+    if why is not None:
+        return WarmUpReport(refused=why)
     before = set(threading.enumerate())
     with (
         all_of(lambda library: library.while_warming()),
@@ -196,7 +176,7 @@ def warm_up(
         run = _Run(guard, served, on_answer)
         if session is not None:
             run.serve_session(session, carried, host)
-        elif about.protocol is Protocol.ASGI:
+        elif spoken is Protocol.ASGI:
             run.serve_asgi(application, carried, host, lifespan=lifespan)
         else:
             run.serve(
@@ -205,16 +185,19 @@ def warm_up(
                 )
             )
     unlimited = None if guard.has_limit else "no time limit: this is not the main thread"
-    return replace(
-        about,
+    return WarmUpReport(
         answers=tuple(run.answers),
         threads=_threads_left(before),
         refused=run.refused,
         unlimited=unlimited,
         changed=tuple(run.changed),
         startup_s=run.startup_s,
+        application=application,
+        headers=carried,
+        host=host,
         hazards=tuple(run.hazards),
         advice=run.advice,
+        protocol=spoken,
     )
 
 
@@ -310,16 +293,8 @@ class _Run:
         return failed is None
 
 
-def _answer(request: Request, outcome: Outcome[Response]) -> Answer:
-    response = outcome.value
-    return Answer(
-        request,
-        None if response is None else response.status,
-        outcome.error,
-        outcome.seconds,
-        outcome.changed,
-        None if response is None else response.skeleton,
-    )
+def _answer(request: Request, outcome: Outcome[int]) -> Answer:
+    return Answer(request, outcome.value, outcome.error, outcome.seconds, outcome.changed)
 
 
 def _put_back(name: str, changed: tuple[str, ...]) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from pasture.warmup.requests import USER_AGENT, Header, Request
-from pasture.warmup.response import KEPT_BYTES, Response
 
 BODY_LIMIT_BYTES = 16 * 2**20
 """A response is read up to here, so that an endless one does not keep the server from
@@ -63,8 +62,10 @@ def build_environ(request: Request, headers: Iterable[Header], host: str) -> dic
     return environ | {"SERVER_NAME": name, "SERVER_PORT": port}
 
 
-def call(application: Callable[..., Any], environ: dict[str, Any]) -> Response:
+def call(application: Callable[..., Any], environ: dict[str, Any]) -> int:
     """Serve one request: call, read the body, close the response, whatever the application raises.
+
+    Returns the status.
 
     Raises:
         RuntimeError: the application never called `start_response`.
@@ -81,13 +82,7 @@ def call(application: Callable[..., Any], environ: dict[str, Any]) -> Response:
             body.close()
     if response.status is None:
         raise RuntimeError("the application did not call start_response")
-    named = {name.lower(): value for name, value in response.headers}
-    return Response(
-        int(response.status.split()[0]),
-        named.get("content-type", ""),
-        named.get("content-encoding", ""),
-        bytes(response.body),
-    )
+    return int(response.status.split()[0])
 
 
 class _Sent:
@@ -95,9 +90,7 @@ class _Sent:
 
     def __init__(self) -> None:
         self.status: str | None = None
-        self.headers: list[Header] = []
         self.body_bytes = 0
-        self.body = bytearray()
 
     def start(
         self, status: str, headers: list[Header], exc_info: ExceptionInfo | None = None
@@ -105,12 +98,11 @@ class _Sent:
         # An error page may replace an answer of which nothing was sent yet.
         if exc_info is not None and self.body_bytes:
             raise exc_info[1].with_traceback(exc_info[2])
-        self.status, self.headers = status, headers
+        self.status = status
         return self.write
 
     def write(self, chunk: bytes) -> None:
         self.body_bytes += len(chunk)
-        self.body += chunk[: KEPT_BYTES - len(self.body)]
 
 
 def split_host(host: str, scheme: str) -> tuple[str, str]:

@@ -25,7 +25,6 @@ from gunicorn.app.base import BaseApplication
 from pasture.refork.children import Worker
 from pasture.refork.rollout import Kill, Limits, Rollout
 from pasture.refork.schedule import Schedule
-from pasture.refork.served import is_line
 from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.refork import spawn
 from pasture.servers.gunicorn.refork.refork import Refork
@@ -33,7 +32,6 @@ from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 from pasture.servers.gunicorn.refork.spawn import SpawnFailed
 from pasture.serving.settings import read_environment
 
-LINES = ("GET http://localhost:8000/a?b=%20", "HEAD http://[::1]:80/", "GET http://a/[1]")
 LOADS_EACH = 300
 """A load that fails costs a process."""
 
@@ -107,7 +105,7 @@ class Mold:
                 ["loaded", {}],
                 ["spawned", {}],
                 ["not spawned", {"why": "too many open files", "for_now": True}],
-                ["sealed", {"report": "sealed, é", "served": random.choices(LINES, k=3)}],
+                ["sealed", {"report": "sealed, é"}],
                 ["refused", {"why": "the thread exporter runs"}],
             )
         )
@@ -135,7 +133,6 @@ class Mold:
         self._refork._hear(mold)
         actions = self._performed()
         self.outcomes["mold: " + ("killed" if Kill in actions else rollout.phase)] += 1
-        assert all(map(is_line, self._refork.served)) and len(self._refork.served) <= 50
         self._forget(mold, there)
 
     # --- What is said when a worker is ordered -----------------------------------------

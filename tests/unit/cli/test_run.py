@@ -6,9 +6,11 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
 import pytest
 
 from pasture.cli.main import run
+from pasture.cli.run import command as run_command
 from pasture.errors import MissingExtra, UnknownPolicy, UsageError
 from pasture.sealing.policy import POLICIES
 from pasture.servers import one_process
@@ -77,9 +79,8 @@ def test_variables_that_no_option_sets_stay_as_they_are(
         (["--warm", "shop", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-header", "Cookie", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-file", "/does/not/exist", "gunicorn", "app:app"], UsageError.exit_code),
-        (["--warm-timeout", "-1", "gunicorn", "app:app"], UsageError.exit_code),
+        (["--warm-total-timeout", "-1", "gunicorn", "app:app"], UsageError.exit_code),
         (["--max-uss", "some", "gunicorn", "app:app"], UsageError.exit_code),
-        (["--max-uss", "200M", "--max-uss-jitter", "2", "gunicorn", "app"], UsageError.exit_code),
         (["--max-uss", "200M", "python", "app.py"], UsageError.exit_code),
         (["--refork", "fifty", "gunicorn", "app:app"], UsageError.exit_code),
         (["--refork", "50", "uwsgi"], UsageError.exit_code),
@@ -113,6 +114,34 @@ def test_a_server_that_is_not_installed_is_named(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert run(["run", server, "app:app"]) == MissingExtra.exit_code
     assert f"pip install '{installed_by}'" in capsys.readouterr().err
+
+
+VALUED = [
+    name
+    for one in run_command.params
+    if isinstance(one, click.Option) and not one.is_flag
+    for name in one.opts
+]
+
+
+@pytest.mark.parametrize("rest", [["-w", "2", "app:app"], ["app:app"], []])
+@pytest.mark.parametrize("option", VALUED)
+def test_an_option_that_took_the_servers_name_is_named_with_what_it_takes(
+    replaced: Exec, capsys: pytest.CaptureFixture[str], option: str, rest: list[str]
+) -> None:
+    assert run(["run", "--strict", option, "gunicorn", *rest]) == UsageError.exit_code
+    words = capsys.readouterr().err
+    assert f"error: {option} took 'gunicorn' as its " in words
+    assert f"hint: pasture run {option} " in words and replaced.argv == []
+
+
+def test_the_name_of_a_server_may_be_the_value_of_an_option(
+    replaced: Exec, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(["run", "--preload", "celery", "gunicorn", "app:app"])
+    assert replaced.environ["PASTURE_PRELOAD"] == "celery"
+    run(["run", "--preload", "celery", "--nonsense", "gunicorn", "app:app"])
+    assert "there is no option --nonsense" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("program", one_process.PROGRAMS)

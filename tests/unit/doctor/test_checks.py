@@ -1,6 +1,5 @@
 """Each check of `pasture doctor` on evidence made up for it."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,13 +131,13 @@ def test_a_sealed_master_of_a_program_may_have_loaded_nothing() -> None:
     assert not known["preload"].is_obstacle and "own-data" in known
 
 
-def test_a_server_whose_probe_failed_gets_no_advice_to_load_the_application_before() -> None:
-    left_out = json.dumps({"what": "pasture", "why": "GET /: hung in wait", "answers": {}})
+def test_a_plain_server_gets_no_advice_to_load_the_application_before() -> None:
     seen = replace(HEALTHY, master=SMALL, workers=(Worker(ALONE),))
-    after = replace(seen, environ={**seen.environ, restart.VARIABLE: left_out})
-    assert obstacles(after) == {"preload", "probe"}
+    plain = {restart.VARIABLE: f"{seen.master_pid} the probe failed: GET /: hung"}
+    after = replace(seen, environ={**seen.environ, **plain})
+    assert obstacles(after) == {"preload", "plain"}
     fixes = {finding.check: finding.fix for finding in diagnose(after)}
-    assert "see the probe" in fixes["preload"] and "--preload" not in fixes["preload"]
+    assert "see `plain`" in fixes["preload"] and "--preload" not in fixes["preload"]
     [alone] = [finding for finding in diagnose(seen) if finding.is_obstacle]
     assert "--preload" in alone.fix
 
@@ -267,7 +266,7 @@ def test_threads_that_their_libraries_start_again_in_workers_are_said_to_be() ->
     assert "workers do not have poller" in other
 
 
-@pytest.mark.parametrize("proved", ["", "served", "passed"])
+@pytest.mark.parametrize("proved", ["", "passed"])
 def test_a_thread_that_workers_lack_is_said_to_be_unproved_where_there_was_no_probe(
     proved: str,
 ) -> None:
@@ -436,20 +435,10 @@ def test_an_interpreter_that_the_extension_does_not_fit_comes_with_what_to_do() 
     assert finding.what.endswith("for a debug build")
 
 
-@pytest.mark.parametrize(
-    ("outcome", "begin"),
-    [
-        ("passed", "its probe passed: workers answer"),
-        ("incomplete", "its probe passed as far as"),
-        ("doubtful", "its probe passed, but for bodies of another structure"),
-        ("served", "its probe passed: a forked process answered before the first worker"),
-        ("erred", "a forked process answered its probe with an error"),
-    ],
-)
-def test_a_probe_that_found_nothing_is_no_obstacle(outcome: str, begin: str) -> None:
-    seen = replace(HEALTHY, seal=replace(SEALED, probe=outcome))
+def test_a_probe_that_passed_is_no_obstacle() -> None:
+    seen = replace(HEALTHY, seal=replace(SEALED, probe="passed"))
     (found,) = (finding for finding in diagnose(seen) if finding.check == "probe")
-    assert not found.is_obstacle and found.what.startswith(begin)
+    assert not found.is_obstacle and found.what.startswith("its probe passed: no 5xx")
 
 
 def test_requests_of_the_warm_up_that_failed_are_an_obstacle() -> None:
@@ -462,9 +451,11 @@ def test_requests_of_the_warm_up_that_failed_are_an_obstacle() -> None:
 
 def test_a_probe_that_failed_is_an_obstacle() -> None:
     assert "probe" in obstacles(replace(HEALTHY, seal=replace(SEALED, probe="failed")))
-    for what in ("warm-up", "pasture"):
-        failed = f'{{"what": "{what}", "why": "GET /: hung", "answers": {{}}}}'
-        seen = replace(HEALTHY, environ={"PASTURE_PROBE_FAILED": failed})
-        (found,) = (finding for finding in diagnose(seen) if finding.check == "probe")
-        assert found.is_obstacle and "in its probe GET /: hung" in found.what
-    assert "probe" not in obstacles(replace(HEALTHY, environ={"PASTURE_PROBE_FAILED": "{"}))
+
+
+def test_why_a_server_is_plain_is_an_obstacle_and_another_processs_reason_is_not() -> None:
+    why = f"{HEALTHY.master_pid} the probe failed: GET /: hung"
+    seen = replace(HEALTHY, environ={restart.VARIABLE: why})
+    (found,) = (finding for finding in diagnose(seen) if finding.check == "plain")
+    assert found.is_obstacle and found.what.endswith("because the probe failed: GET /: hung")
+    assert "plain" not in obstacles(replace(seen, master_pid=HEALTHY.master_pid + 1))

@@ -63,9 +63,10 @@ def test_a_connection_is_named_by_its_other_end_and_gone_when_closed() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         with closing(socket.create_connection(server.getsockname())):
+            assert f"the connection to {address}" in texts()
             accepted, _ = server.accept()
             with closing(accepted):
-                assert f"the connection to {address}" in texts()
+                assert texts() == [], "it leads from this process to itself"
         assert texts() == [], "a listening socket is shared on purpose"
 
 

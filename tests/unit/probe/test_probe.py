@@ -1,20 +1,19 @@
-"""The probe's side of the parent, without a fork: descriptors, and what it makes of answers."""
+"""The probe's side of the parent, without a fork: descriptors, and what it makes of events."""
 
 import errno
 import json
 import os
+import signal
 from typing import NoReturn
 
 import pytest
 
-from pasture.probe.expectation import Expectation
-from pasture.probe.probe import ProbeReport, _Listener, probe
-from pasture.probe.replay import DONE, END, HUNG
-from pasture.warmup.requests import Request
+from pasture.probe.probe import _Listener, probe
+from pasture.probe.replay import ANSWER, BEGIN, DONE, FAILED
 from pasture.warmup.warmup import WarmUpReport
 
-HOME = Request("GET", "/")
-SEEN_ONCE = Expectation(HOME, 200, frozenset({"1 tag"}), 0.1)
+STEP = {"event": BEGIN, "step": "GET /", "limit_s": 2.0}
+ANSWERED: dict[str, object] = {"event": ANSWER, "differs": None}
 
 
 def test_without_descriptors_there_is_no_probe_and_none_is_left_open(
@@ -25,43 +24,46 @@ def test_without_descriptors_there_is_no_probe_and_none_is_left_open(
 
     monkeypatch.setattr(os, "pipe", refuse)
     before = os.listdir("/proc/self/fd")  # noqa: PTH208
-    report = probe(WarmUpReport(), [SEEN_ONCE], lambda replay: None, limit_s=1)
-    assert report.incomplete is not None and "Too many open files" in report.incomplete
+    with pytest.raises(OSError, match="Too many open files"):
+        probe(WarmUpReport(), [], lambda replay: None)
     assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
 
 
-def report_of(expected: Expectation = SEEN_ONCE, **event: object) -> ProbeReport:
-    """What the parent makes of one answer, by itself to a page that it has seen once."""
-    listener = _Listener([expected], "")
-    for one in ({"event": END, "step": str(HOME), **event}, {"event": DONE}):
-        listener.take(json.dumps(one).encode() + b"\n")
-    return listener.report(0)
+def heard(*events: dict[str, object]) -> _Listener:
+    """What the parent knows by these events, however they are cut."""
+    listener = _Listener(0.0)
+    data = b"".join(json.dumps(event).encode() + b"\n" for event in events)
+    for at in range(0, len(data), 7):
+        listener.take(data[at : at + 7])
+    return listener
 
 
-def test_another_body_of_a_page_that_was_seen_once_is_a_doubt() -> None:
-    report = report_of(status=200, skeletons=["2 tags"])
-    assert report.differences == ()
-    assert report.doubts == ("GET /: the body is 2 tags instead of 1 tag",)
+def test_answers_are_counted_and_another_status_is_no_failure() -> None:
+    listener = heard(STEP, ANSWERED, STEP, {**ANSWERED, "differs": "GET / 410"}, {"event": DONE})
+    listener.ended(0)
+    assert (listener.report.answered, listener.report.others) == (2, ["GET / 410"])
+    assert listener.report.failure is None
 
 
-def test_another_body_behind_which_an_exception_stands_is_a_difference() -> None:
-    report = report_of(status=200, skeletons=["2 tags"], behind="ValueError")
-    assert report.doubts == ()
-    assert report.differences == ("GET /: the body is 2 tags instead of 1 tag, raised ValueError",)
+def test_after_a_failure_nothing_counts() -> None:
+    listener = heard(STEP, {"event": FAILED, "why": "hung in app"}, ANSWERED)
+    listener.ended(signal.SIGKILL)
+    assert listener.report.failure == "GET /: hung in app"
+    assert listener.report.answered == 0
 
 
-@pytest.mark.parametrize("step", [str(HOME), "lifespan startup"])
-def test_an_exception_is_a_difference_only_where_the_parent_has_answered(step: str) -> None:
-    alone = Expectation(HOME, has_reference=False)
-    known, unknown = (report_of(one, step=step, error="ValueError") for one in (SEEN_ONCE, alone))
-    assert known.differences == unknown.doubts == (f"{step}: raises ValueError",)
-    assert known.doubts == unknown.differences == ()
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [(signal.SIGABRT, "by SIGABRT"), (3 << 8, "with status 3"), (0, "status 0")],
+)
+def test_an_end_in_a_request_is_a_failure(status: int, words: str) -> None:
+    listener = heard(STEP)
+    listener.ended(status)
+    assert str(listener.report.failure).startswith("GET /: the process ended ")
+    assert str(listener.report.failure).endswith(words)
 
 
-def test_after_a_step_that_hangs_nothing_counts() -> None:
-    listener = _Listener([SEEN_ONCE], "")
-    hung = {"event": HUNG, "step": str(HOME), "where": "app"}
-    for one in (hung, {"event": END, "step": str(HOME), "error": "ValueError"}):
-        listener.take(json.dumps(one).encode() + b"\n")
-    assert listener.has_ended
-    assert listener.report(0).differences == ("GET /: hung in app",)
+def test_an_end_after_the_requests_is_none() -> None:
+    listener = heard(STEP, ANSWERED, {"event": DONE})
+    listener.ended(signal.SIGABRT)
+    assert listener.report.failure is None

@@ -1,6 +1,6 @@
-"""What of the answered requests is kept for the warm-up of the next generation 0."""
+"""What of the answered requests is kept for a profile."""
 
-from pasture.refork.served import MAX_LINES, Served, host_of, is_line, requests_of, words_of_environ
+from pasture.refork.served import MAX_LINES, Served, host_of, words_of_environ
 from pasture.warmup.requests import parse_lines
 
 
@@ -52,20 +52,6 @@ def test_every_line_can_be_read_as_a_request_of_a_warm_up() -> None:
 def test_the_host_is_found_however_it_is_written() -> None:
     assert host_of([("ACCEPT", "*/*"), ("Host", "a")]) == "a"
     assert host_of([]) == ""
-
-
-def test_what_comes_from_a_predecessor_is_looked_at_again() -> None:
-    good = "HEAD http://shop.example:8000/a"
-    lines = ["X-Admin: yes", "POST http://a/", "/", "GET http://[::/", "", good, "# GET http://a/"]
-    assert [str(r) for r in requests_of(lines).requests] == [good]
-    assert requests_of(lines).headers == ()
-    assert len(requests_of([good] * 90).requests) == MAX_LINES
-
-
-def test_every_line_that_is_kept_is_one_that_is_taken() -> None:
-    lines = noted(*[("GET", path, 200) for path in ("/a%20b?x=%zz&y=[1]", "/~x/;v=1", "/")] * 2)
-    assert len(lines) == 3 and all(map(is_line, lines))
-    assert not any(map(is_line, (None, 7, b"GET http://a/", ["GET http://a/"])))
 
 
 def test_a_request_by_its_environ_has_the_path_as_it_came_or_encoded_anew() -> None:

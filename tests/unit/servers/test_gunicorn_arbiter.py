@@ -1,4 +1,4 @@
-"""Which gunicorns a failed probe restarts, and what the next start keeps of the earlier one."""
+"""What the plain start of gunicorn keeps of the earlier one."""
 
 import os
 from types import SimpleNamespace
@@ -14,9 +14,8 @@ from gunicorn.config import Config
 
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.serving import restart
-from pasture.serving.restart import LeftOut
 
-LEFT_OUT = LeftOut("warm-up", "GET /: hung", {})
+WHY = "the probe failed: GET /: hung"
 
 
 def start_again(
@@ -27,7 +26,7 @@ def start_again(
     config.set("bind", bind)
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(restart, "is_possible", lambda: True)
-    monkeypatch.setattr(restart, "again", lambda left_out, **options: asked.append(options))
+    monkeypatch.setattr(restart, "again", lambda why, **options: asked.append(options))
     arbiter: Any = SimpleNamespace(
         cfg=config,
         systemd=systemd,
@@ -36,13 +35,13 @@ def start_again(
         LISTENERS=[SimpleNamespace(fileno=lambda: 5)],
         START_CTX={"args": ["python", "/venv/gunicorn/__main__.py"], "cwd": "/srv"},
     )
-    SealingArbiter._start_again(arbiter, LEFT_OUT)
+    SealingArbiter._start_again(arbiter, WHY)
     return asked
 
 
 def test_listeners_of_its_own_are_handed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     (asked,) = start_again(monkeypatch)
-    assert (asked["kept"], asked["environ"]["GUNICORN_FD"]) == ([5], "5")
+    assert (asked["kept"], asked["environ"]["GUNICORN_FD"]) == ({5: 5}, "5")
     assert asked["directory"] == "/srv"
 
 
@@ -53,11 +52,15 @@ def test_the_program_is_started_as_it_was_and_not_as_a_file_of_gunicorns(
     assert asked.get("arguments") is None
 
 
-def test_listeners_that_were_open_before_gunicorn_started_allow_no_new_start(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("bind", "systemd", "kept"),
+    [("fd://7", False, {7: 5}), ("127.0.0.1:0", True, {3: 5}), ("fd://3", False, {3: 5})],
+)
+def test_listeners_that_were_open_before_gunicorn_have_their_numbers_again(
+    monkeypatch: pytest.MonkeyPatch, bind: str, systemd: bool, kept: dict[int, int]
 ) -> None:
-    assert start_again(monkeypatch, bind="fd://3") == []
-    assert start_again(monkeypatch, systemd=True) == []
+    (asked,) = start_again(monkeypatch, bind, systemd)
+    assert asked["kept"] == kept and "GUNICORN_FD" not in asked["environ"]
 
 
 class Application(BaseApplication):  # type: ignore[misc]
@@ -77,7 +80,7 @@ def test_a_start_without_pasture_preloads_nothing_and_an_upgrade_has_all(
     application = Application()
     monkeypatch.delenv(restart.VARIABLE)
     application.cfg.set("preload_app", True)
-    monkeypatch.setattr(restart, "earlier", LeftOut("pasture", "GET /: hung", {}))
+    monkeypatch.setattr(restart, "why_plain", WHY)
     from pasture.servers import gunicorn
 
     arbiter = gunicorn.engine.make_arbiter(application)

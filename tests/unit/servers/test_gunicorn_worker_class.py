@@ -1,8 +1,5 @@
-"""What a class of gunicorn's workers says: the protocol, and where its own loop is."""
+"""What a class of gunicorn's workers says: the protocol, and whose its loop is."""
 
-import asyncio
-import functools
-import subprocess
 from typing import Any
 
 import pytest
@@ -10,7 +7,7 @@ from gunicorn.workers.base import Worker
 from gunicorn.workers.gthread import ThreadWorker
 from gunicorn.workers.sync import SyncWorker
 
-from pasture.servers.gunicorn.rehearsal import loops_of
+from pasture.servers.gunicorn.rehearsal import has_known_loop
 from pasture.servers.gunicorn.worker_class import protocol_of
 from pasture.warmup.protocol import Protocol
 
@@ -42,43 +39,9 @@ class Going(SyncWorker):  # type: ignore[misc]
             self.alive = False
 
 
-class GoingByTwoArguments(SyncWorker):  # type: ignore[misc]
-    def run(self) -> None:
-        super(GoingByTwoArguments, self).run()  # noqa: UP008
-
-
-class GoingByName(Going, ThreadWorker):  # type: ignore[misc]
-    def run(self) -> None:
-        ThreadWorker.run(self)
-
-
-def noted(function: Any) -> Any:
-    @functools.wraps(function)
-    def note(*arguments: Any) -> Any:
-        return function(*arguments)
-
-    return note
-
-
-class Decorated(SyncWorker):  # type: ignore[misc]
-    @noted
-    def run(self) -> None:
-        super().run()
-
-
-class Own(SyncWorker):  # type: ignore[misc]
-    def run(self) -> None:
-        super().handle_winch(0, "")
-        subprocess.run(["true"])
-        asyncio.run(self.serve())
-
-    async def serve(self) -> None:
-        pass
-
-
-class OverOwn(Own):
-    def run(self) -> None:
-        super().run()
+class Derived(SyncWorker):  # type: ignore[misc]
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        super().handle_exit(sig, frame)
 
 
 class FromBase(Worker):  # type: ignore[misc]
@@ -86,22 +49,12 @@ class FromBase(Worker):  # type: ignore[misc]
         super().run()
 
 
-class Hidden(SyncWorker):  # type: ignore[misc]
-    run = functools.partialmethod(SyncWorker.run)
-
-
-@pytest.mark.parametrize("kind", [Going, GoingByTwoArguments, Decorated, SyncWorker])
-def test_the_loop_of_a_class_that_goes_on_in_it_is_gunicorns(kind: type) -> None:
-    assert loops_of(kind) == (SyncWorker,)
-
-
-def test_the_loop_may_be_called_by_the_name_of_its_class() -> None:
-    assert loops_of(GoingByName) == (SyncWorker, ThreadWorker)
-
-
-@pytest.mark.parametrize("kind", [Own, OverOwn, FromBase, Worker, Hidden])
-def test_a_class_that_may_not_come_to_gunicorns_loop_has_none(kind: type) -> None:
-    assert loops_of(kind) == ()
+@pytest.mark.parametrize(
+    ("kind", "known"),
+    [(SyncWorker, True), (Derived, True), (Going, False), (FromBase, False), (Worker, False)],
+)
+def test_a_class_with_a_run_of_its_own_has_no_known_loop(kind: type, known: bool) -> None:
+    assert has_known_loop(kind) is known
 
 
 def test_gunicorns_own_classes_say_their_protocol() -> None:

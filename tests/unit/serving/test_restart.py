@@ -1,20 +1,17 @@
 """What one start of a server passes to the next, in a variable of its own."""
 
-import json
 import multiprocessing.process
 import os
 import signal
+import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from pasture.serving import restart, warming
-from pasture.serving.restart import LeftOut
-from pasture.serving.settings import read_environment
+from pasture.serving import restart
 
-LEFT_OUT = LeftOut("warm-up", "GET /: hung", {"GET /": (200, 0.5)})
+WHY = "the probe failed: GET /: hung in\nwait"
 
 
 @pytest.fixture(autouse=True)
@@ -23,18 +20,31 @@ def imported_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart, "_pid", os.getpid())
 
 
-def test_what_is_left_out_is_read_as_it_was_written() -> None:
-    assert restart.parse(json.dumps(asdict(LEFT_OUT))) == LEFT_OUT
+@pytest.mark.parametrize("text", [None, "", "7", "7 ", "GET / hung", "{}", "8 GET /: hung"])
+def test_a_variable_of_another_process_or_without_a_reason_is_none(text: str | None) -> None:
+    assert restart.parse(text, 7) is None
+    assert restart.parse("7 GET /: hung", 7) == "GET /: hung"
 
 
-@pytest.mark.parametrize(
-    "text", [None, "", "{", "[]", "null", '{"what": "warm-up"}', '{"answers": 1}']
-)
-def test_a_variable_that_makes_no_sense_leaves_nothing_out(text: str | None) -> None:
-    assert restart.parse(text) is None
+READ = """
+import os, subprocess, sys
+os.environ["PASTURE_PLAIN"] = f"{int(sys.argv[1]) or os.getpid()} since it hangs"
+from pasture.serving import restart
+print(restart.why_plain, restart.VARIABLE in os.environ, restart.VARIABLE in restart.first_environ)
+"""
 
 
-def test_the_new_start_has_the_first_environment_and_what_is_left_out(
+@pytest.mark.parametrize(("pid", "why"), [(0, "since it hangs"), (1, "None")])
+def test_only_the_process_that_it_was_written_for_is_plain_and_nobody_inherits_it(
+    pid: int, why: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(pid)], stdout=subprocess.PIPE, check=True, text=True
+    )
+    assert done.stdout == f"{why} False False\n"
+
+
+def test_the_new_start_has_the_first_environment_and_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done: list[tuple[str, list[str], dict[str, str]]] = []
@@ -42,11 +52,11 @@ def test_the_new_start_has_the_first_environment_and_what_is_left_out(
     monkeypatch.setattr(os, "chdir", lambda path: None)
     monkeypatch.setattr(restart, "_open_files", frozenset)
     monkeypatch.setenv("SET_BY_THE_APPLICATION", "1")
-    restart.again(LEFT_OUT, arguments=["/bin/true", "x"])
+    restart.again(WHY, arguments=["/bin/true", "x"])
     ((program, arguments, environ),) = done
     assert (program, arguments) == ("/bin/true", ["/bin/true", "x"])
     assert "SET_BY_THE_APPLICATION" not in environ
-    assert restart.parse(environ[restart.VARIABLE]) == LEFT_OUT
+    assert restart.parse(environ[restart.VARIABLE], os.getpid()) == WHY
 
 
 def test_a_variable_never_outgrows_what_the_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +64,13 @@ def test_a_variable_never_outgrows_what_the_kernel_takes(monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "execve", lambda program, arguments, environ: done.append(environ))
     monkeypatch.setattr(os, "chdir", lambda path: None)
     monkeypatch.setattr(restart, "_open_files", frozenset)
-    many = {f"GET /{number:0100}": (200, 0.5) for number in range(2_000)}
-    restart.again(LeftOut("warm-up", "why", many), arguments=["/bin/true", "x"])
-    assert restart.parse(done[0][restart.VARIABLE]) == LeftOut("warm-up", "why", {})
+    restart.again("x\0" * 200_000, arguments=["/bin/true", "x"])
+    assert 0 < len(done[0][restart.VARIABLE]) < 10_000 and "\0" not in done[0][restart.VARIABLE]
 
 
 @pytest.mark.parametrize("arguments", [["/bin/python"], ["", "x"], ["/bin/python", "-"]])
 def test_a_program_that_was_not_named_is_not_started_anew(arguments: list[str]) -> None:
-    restart.again(LEFT_OUT, arguments=arguments)
+    restart.again(WHY, arguments=arguments)
 
 
 def test_a_process_that_another_program_has_forked_is_not_started_anew(
@@ -95,7 +104,7 @@ def test_a_process_that_cannot_be_replaced_stays_as_it_was(
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
     try:
-        restart.again(LEFT_OUT, arguments=[str(tmp_path / "removed"), "x"], kept=[reader])
+        restart.again(WHY, arguments=[str(tmp_path / "removed"), "x"], kept={reader: reader})
         assert signal.SIGUSR2 in signal.pthread_sigmask(signal.SIG_BLOCK, ())
         assert (os.get_inheritable(reader), os.get_inheritable(writer)) == (False, True)
         assert Path.cwd() == directory
@@ -116,11 +125,37 @@ def test_the_files_of_the_start_are_open_ones() -> None:
         os.close(writer)
 
 
-def test_a_start_without_the_warm_up_serves_nothing_and_says_why(
-    monkeypatch: pytest.MonkeyPatch,
+def test_files_have_the_numbers_of_the_new_start_and_theirs_again_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restart, "earlier", LEFT_OUT)
-    settings = read_environment({"PASTURE_WARM": "/"})
-    report = warming.warm_up_as_set(print, settings, host="example.org")
-    assert (report.application, report.host, report.answers) == (print, "example.org", ())
-    assert report.refused == "left out, since the probe of an earlier start failed: GET /: hung"
+    """Two that change places, one in the place of a third file, and one at a free number."""
+    paths = [tmp_path / name for name in "abc"]
+    first, second, third = (os.open(path, os.O_CREAT) for path in paths)
+    free = os.dup(first)
+    os.close(free)
+    kept = {first: second, second: first, third: first, free: second}
+    seen: dict[int, tuple[str, bool]] = {}
+
+    def refuse(*_: object) -> None:
+        for number in kept:
+            name = Path(f"/proc/self/fd/{number}").readlink().name
+            seen[number] = (name, os.get_inheritable(number))
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "execve", refuse)
+    before = restart._open_files()
+    try:
+        restart.again(WHY, arguments=["/bin/true", "x"], kept=kept)
+        assert seen == {
+            first: ("b", True),
+            second: ("a", True),
+            third: ("a", True),
+            free: ("b", True),
+        }
+        assert restart._open_files() == before
+        found = [Path(f"/proc/self/fd/{file}").readlink() for file in (first, second, third)]
+        assert found == paths
+        assert not any(map(os.get_inheritable, (first, second, third)))
+    finally:
+        for file in (first, second, third):
+            os.close(file)

@@ -13,9 +13,8 @@ import pytest
 
 import pasture_auto
 from pasture.errors import UnknownPolicy, UsageError
-from pasture.refork import schedule
 from pasture.sealing import policy
-from pasture.serving import recycle, settings
+from pasture.serving import settings
 from pasture.serving.setting import OFF, ON
 from pasture.serving.settings import SETTINGS, ServerSettings, read_environment, to_environment
 from pasture.warmup import guard, lazy_imports
@@ -27,9 +26,7 @@ def test_rows_have_the_defaults_of_the_rooms_that_they_do_not_import() -> None:
         policy.DEFAULT_POLICY,
         tuple(policy.POLICIES),
     )
-    assert (settings.STEP_S, settings.TOTAL_S) == (guard.STEP_S, guard.TOTAL_S)
-    assert settings.DEFAULT_JITTER == recycle.DEFAULT_JITTER
-    assert settings.MIN_SAVING == schedule.MIN_SAVING
+    assert settings.TOTAL_S == guard.TOTAL_S
     assert settings.DEFAULT_PATTERNS == lazy_imports.DEFAULT_PATTERNS
     assert settings.LAZY_IMPORTS == lazy_imports.VARIABLE
 
@@ -51,12 +48,10 @@ def test_variables_win() -> None:
 
 
 def test_files_add_to_the_requests(tmp_path: Path) -> None:
-    (tmp_path / "warm").write_text("/b\n")
-    (tmp_path / "headers").write_text("Cookie: x=1\n")
+    (tmp_path / "warm").write_text("/b\nCookie: x=1\n")
     environ = {
         "PASTURE_WARM": "/a",
         "PASTURE_WARM_FILE": str(tmp_path / "warm"),
-        "PASTURE_WARM_HEADERS_FILE": str(tmp_path / "headers"),
         "PASTURE_REPORT_FILE": str(tmp_path / "report"),
     }
     settings = read_environment(environ)
@@ -124,30 +119,26 @@ def test_once_is_as_the_engine_needs_it_unless_it_is_said() -> None:
         assert read_environment(environ).once is once
 
 
-def test_a_probe_is_the_default_and_each_part_of_it_can_be_chosen() -> None:
-    settings = read_environment({})
-    assert (settings.probe, settings.probe_lifespan, settings.probe_failure) == (
-        True,
-        True,
-        "no-warm-up",
-    )
-    variables = to_environment(
-        probe=False,
-        probe_lifespan=False,
-        probe_timeout=2.5,
-        probe_failure="end",
-    )
-    chosen = read_environment(variables)
-    assert (chosen.probe, chosen.probe_lifespan) == (False, False)
-    assert (chosen.probe_limit_s, chosen.probe_failure) == (2.5, "end")
-
-
 @pytest.mark.parametrize(
-    "variable", ["PASTURE_PROBE", "PASTURE_PROBE_LIFESPAN", "PASTURE_PROBE_FAILURE"]
+    ("raw", "choice"),
+    [("", "on"), ("on", "on"), ("1", "on"), ("off", "off"), ("false", "off"), ("end", "end")],
 )
-def test_a_choice_about_the_probe_that_there_is_not_is_refused(variable: str) -> None:
+def test_a_probe_is_the_default_and_can_be_left_out_or_end_the_server(
+    raw: str, choice: str
+) -> None:
+    settings = read_environment({"PASTURE_PROBE": raw, "PASTURE_WARM": "/"})
+    assert (settings.probe, settings.probes) == (choice, choice != "off")
+    assert read_environment(to_environment(probe=choice)).probe == choice
+
+
+def test_without_requests_of_the_user_there_is_no_probe() -> None:
+    assert not read_environment({}).probes
+    assert not read_environment({"PASTURE_POLICY": "stock", "PASTURE_WARM": "/"}).probes
+
+
+def test_a_choice_about_the_probe_that_there_is_not_is_refused() -> None:
     with pytest.raises(UsageError):
-        read_environment({variable: "maybe"})
+        read_environment({"PASTURE_PROBE": "maybe"})
 
 
 SWITCHES = [row.variable for row in SETTINGS.values() if row.takes is bool]
@@ -260,8 +251,8 @@ def test_what_is_said_without_any_setting_is_the_default_of_each() -> None:
 
 
 def test_an_option_that_says_the_default_wins_over_a_variable() -> None:
-    environ = {"PASTURE_PROBE": "0"} | to_environment(probe=True)
-    assert read_environment(environ).probe
+    environ = {"PASTURE_PROBE": "0"} | to_environment(probe="on")
+    assert read_environment(environ).probe == "on"
 
 
 def test_requests_of_the_variables_take_the_place_of_all_that_a_configuration_lists(
@@ -271,23 +262,6 @@ def test_requests_of_the_variables_take_the_place_of_all_that_a_configuration_li
     environ = {"PASTURE_WARM_FILE": str(tmp_path / "warm")}
     found = read_environment(environ, warm=["/given"]).warm_up.requests
     assert [request.path for request in found] == ["/file"]
-
-
-def test_headers_of_a_variables_file_are_those_of_requests_that_a_configuration_lists(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "headers").write_text("Cookie: secret=1\n")
-    environ = {"PASTURE_WARM_HEADERS_FILE": str(tmp_path / "headers")}
-    found = read_environment(environ, warm=["/given", "X-Of: it"]).warm_up
-    assert [request.path for request in found.requests] == ["/given"]
-    assert dict(found.headers) == {"Cookie": "secret=1", "X-Of": "it"}
-
-
-@pytest.mark.parametrize("name", ["refork_least_saving", "max_uss_jitter"])
-def test_a_part_of_a_setting_that_is_not_given_is_not_read(name: str) -> None:
-    assert read_environment({}, **{name: "nonsense"}) == read_environment({})
-    with pytest.raises(UsageError):
-        read_environment({}, max_uss="200M", refork="7", **{name: "nonsense"})
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 15), reason="lazy imports came with CPython 3.15")

@@ -187,14 +187,6 @@ def test_inside_a_running_loop_nothing_is_served_and_the_report_says_why() -> No
     assert "running event loop" in report.problems[0]
 
 
-def test_the_structure_of_each_body_is_kept_and_how_long_the_start_took() -> None:
-    class Pages(Application):
-        async def http(self, scope: Scope, receive: Any, send: Any) -> None:
-            headers = [(b"Content-Type", b"text/html")]
-            await send({"type": "http.response.start", "status": 200, "headers": headers})
-            await send({"type": "http.response.body", "body": b"<p>", "more_body": True})
-            await send({"type": "http.response.body", "body": b"<b>"})
-
-    report = warm_up(Pages(), ["/"], lifespan=True)
-    assert str(report.answers[0].skeleton).startswith("text/html, 2 tags (")
+def test_the_report_says_how_long_the_start_took() -> None:
+    report = warm_up(Application(), ["/"], lifespan=True)
     assert report.startup_s is not None and report.startup_s >= 0

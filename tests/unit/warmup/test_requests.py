@@ -11,7 +11,6 @@ from pasture.warmup.requests import (
     parse_header,
     parse_lines,
     parse_request,
-    parse_safe_request,
     read_requests,
 )
 
@@ -140,10 +139,3 @@ def test_a_file_of_requests_is_utf_8_with_or_without_a_mark(tmp_path: Path) -> N
     path.write_text("/ü\n", encoding="latin-1")
     with pytest.raises(UsageError, match="UTF-8|utf-8"):
         read_requests(path)
-
-
-@pytest.mark.parametrize("line", ["POST /", "delete /x"])
-def test_a_request_that_may_change_data_is_no_safe_one(line: str) -> None:
-    with pytest.raises(UsageError, match="may change data"):
-        parse_safe_request(line)
-    assert parse_safe_request("head /x").method == "HEAD"

@@ -267,15 +267,8 @@ def test_an_agent_of_new_relic_that_is_switched_off_stays_off(
     assert settings.enabled is False
 
 
-def test_the_structure_of_each_body_is_kept() -> None:
-    def application(environ: Environ, start_response: Any) -> Iterable[bytes]:
-        page = environ["PATH_INFO"] != "/gzip"
-        coding = ("Content-Encoding", "gzip")
-        start_response("200 OK", [("content-type", "text/html"), *([] if page else [coding])])
-        return [b"<p>", b"<b>"]
-
-    report = warm_up(application, ["/", "/gzip"])
-    whole, encoded = (answer.skeleton for answer in report.answers)
-    assert str(whole).startswith("text/html, 2 tags (") and encoded == "text/html"
-    assert warm_up(answering("404 Not Found"), ["/"]).answers[0].skeleton is not None
+def test_the_report_says_what_was_served() -> None:
+    application = answering("404 Not Found")
+    report = warm_up(application, ["/"])
+    assert [answer.status for answer in report.answers] == [404]
     assert (report.application, report.host, report.startup_s) == (application, "localhost", None)

@@ -14,11 +14,11 @@ from __future__ import annotations
 from typing import Any
 
 from pasture.errors import PastureError
-from pasture.log_lines import NO_SEAL, PREFIX
+from pasture.log_lines import PREFIX
 from pasture.sealing.policy import find_policy
 from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
-from pasture.serving import restart
+from pasture.serving import plain_start, restart
 from pasture.serving.settings import SETTINGS, read_environment
 from pasture.trust.private_files import require_temporary_file
 
@@ -70,8 +70,10 @@ class Gunicorn(Engine):
         # gunicorn has read it before the configuration file could, for an upgrade (USR2).
         app.cfg.env_orig.pop(restart.VARIABLE, None)
         if restart.is_without_pasture():
-            arbiter = _PlainArbiter(app)
-            arbiter.log.error(PREFIX + NO_SEAL, restart.earlier)
+            arbiter = Arbiter(app)
+            plain_start.announce(
+                self.settings, lambda level, line: arbiter.log.log(level, "%s", PREFIX + line)
+            )
             return arbiter
         if self.settings.refork is None:
             return SealingArbiter(app, self.settings)
@@ -79,14 +81,6 @@ class Gunicorn(Engine):
         from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 
         return ReforkingArbiter(app, self.settings)
-
-
-class _PlainArbiter(Arbiter):  # type: ignore[misc]
-    """gunicorn's own, whose workers load the application, whatever `preload_app` says."""
-
-    def setup(self, app: Any) -> None:
-        app.cfg.set("preload_app", False)
-        super().setup(app)
 
 
 engine = Gunicorn.switch_on()
@@ -102,8 +96,7 @@ def configure(**settings: Any) -> None:
         max_uss: a worker whose private memory passes this is replaced, as in `200M`.
         refork: requests by generation after which a worker becomes the next parent, as in
             `50,500,2000`; see docs/refork.md.
-        warm_timeout, warm_total_timeout: seconds for each request of the warm-up and for all of
-            it; 0 is no limit.
+        warm_total_timeout: seconds for all requests of the warm-up; 0 is no limit.
 
     Raises:
         TypeError: there is no such setting, or gunicorn does not know it.

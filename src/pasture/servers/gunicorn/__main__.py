@@ -40,7 +40,7 @@ def _import_failed(app: str, error: Exception) -> AppImportFailed:
         from pasture.serving.app_name import did_you_mean  # now: it would be sealed in
 
         hint = did_you_mean(app, Path.cwd()) or "check the name"
-        return AppImportFailed(f"{app} cannot be imported: {error}", hint=hint)
+        return AppImportFailed(f"{app} cannot be imported: {error}", hint=hint, is_certain=True)
     return import_failed(app, error, server="gunicorn", hint="check the name and --chdir")
 
 

@@ -12,12 +12,12 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gunicorn import sock
+from gunicorn import sock, systemd
 from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
@@ -28,12 +28,12 @@ from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers.gunicorn import asgi, cooperative, rehearsal
+from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
 from pasture.serving import profiled, restart
 from pasture.serving.after_response import AfterAnswer
-from pasture.serving.restart import LeftOut
+from pasture.serving.moved_import import moved_import
 from pasture.serving.sealer import Sealer
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
@@ -104,7 +104,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _load_application(self, asked_for: bool) -> None:
         if self._sealer.report is None and not asked_for:
             self.log.info("pasture: preload is on: HUP does not load new code, USR2 does")
-        application = self.load_as_in_worker()
+        with moved_import(
+            self.settings,
+            self._start_plain,
+            log=self._write_to_log,
+            is_asked_for=asked_for or self._sealer.report is not None,  # at HUP it is there already
+        ):
+            application = self.load_as_in_worker()
         asgi.import_server(self.worker_class)
         if self.settings.lifespan == "once" and self._lifespan is None:
             self._start_once(application)
@@ -234,25 +240,38 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         """Seal, if this is the first fork or it is worth sealing again."""
         try:
             with self._as_in_worker(False):
-                self._sealer.before_fork(
-                    self._warm_up,
-                    lambda replay: rehearsal.play(self, worker, replay),
-                    lambda pid: rehearsal.reaped(self, worker, pid),
-                )
+                self._sealer.before_fork(self._warm_up, *self._rehearsal(worker))
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self.unlink_and_end(complain(error))
 
-    def _start_again(self, left_out: LeftOut) -> None:
+    def _rehearsal(self, worker: Any) -> tuple[Callable[[Any], None], ...]:
+        """How a probe plays a worker and is put away, where there is one."""
+        if not self.settings.probes:
+            return ()
+        from pasture.servers.gunicorn import rehearsal  # now: it is sealed in
+
+        return (
+            lambda replay: rehearsal.play(self, worker, replay),
+            lambda pid: rehearsal.reaped(self, worker, pid),
+        )
+
+    def _start_plain(self, why: str) -> None:
+        """Start gunicorn again in this process, before it has taken its listeners."""
+        if self.cfg.daemon:
+            restart.went_into_background()
+        restart.again(why, environ=dict(self.cfg.env_orig))
+
+    def _start_again(self, why: str) -> None:
         """Start gunicorn again in this process, with the listeners: no connection is lost.
 
-        Returns where that cannot be. Of listeners that were open before it gunicorn closes the
-        number that the new start would look for.
+        Returns where that cannot be. gunicorn looks for inherited ones at the numbers of fd://N and
+        of systemd (sd_listen_fds(3)), which it has closed; for its own, at those of an older
+        master, which this process takes the place of right away.
         """
         if self.cfg.daemon:
             restart.went_into_background()
-        inherited = self.systemd or any(isinstance(one, int) for one in self.cfg.address)
-        if inherited or not restart.is_possible():
+        if not restart.is_possible():
             return
         if self._lifespan is not None:
             self._lifespan.end()
@@ -260,15 +279,21 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             os.kill(self.dirty_arbiter_pid, signal.SIGTERM)
         environ = dict(self.cfg.env_orig)
         listeners = [listener.fileno() for listener in self.LISTENERS]
-        if listeners:
-            # As of an older master, which this process takes the place of right away.
+        numbers = [one for one in self.cfg.address if isinstance(one, int)]
+        if self.systemd:
+            first = systemd.SD_LISTEN_FDS_START
+            numbers += range(first, first + len(listeners) - len(numbers))
+        elif listeners and not numbers:
+            numbers = listeners
             environ["GUNICORN_PID"] = str(self.master_pid or os.getpid())
             environ["GUNICORN_FD"] = ",".join(map(str, listeners))
+        elif self.cfg.daemon:
+            environ["GUNICORN_FD"] = ""  # it is in the background already
         restart.again(
-            left_out,
+            why,
             environ=environ,
             directory=self.START_CTX["cwd"],
-            kept=listeners,
+            kept=dict(zip(numbers, listeners, strict=False)),
         )
 
     def _write_to_log(self, level: int, line: str) -> None:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import logging
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvicorn._subprocess
 from uvicorn.config import Config
@@ -29,9 +28,9 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, as_in_uvicorn
 from pasture.serving import profiled, restart
 from pasture.serving.after_response import Watched
+from pasture.serving.moved_import import EndedBySignal, moved_import
 from pasture.serving.preload import importing
-from pasture.serving.restart import LeftOut
-from pasture.serving.sealer import Sealer, without_exit
+from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
@@ -63,8 +62,11 @@ class SealingSupervisor(Multiprocess):
         begin_loading(settings.policy)
         # uvicorn's own handlers of signals come next: those only note that there was one.
         self._lifespan: SharedLifespan | None = None
+        self.config = config
+        moved = moved_import(settings, self._start_again, log=write_to_log)
         with _ended_by_term(), generators.observed():
-            self._application = application = load(config)
+            with moved:
+                self._application = application = load(config)
             if settings.lifespan == "once":
                 seen = as_in_uvicorn(application, config)
                 from pasture.serving.lifespan import start_once  # now: it is sealed in
@@ -130,14 +132,14 @@ class SealingSupervisor(Multiprocess):
         self._context.settle()
         replay.asgi(config.loaded_app, loop_factory(config), lifespan=config.lifespan != "off")
 
-    def _start_again(self, left_out: LeftOut) -> None:
+    def _start_again(self, why: str) -> None:
         """Start this program again. Its socket does not listen yet: no connection is lost."""
         if not restart.is_possible():
             return
         if self._lifespan is not None:
             self._lifespan.end()
         self._unlink()
-        restart.again(left_out)
+        restart.again(why)
 
     def _unlink(self) -> None:
         if self.config.uds:
@@ -175,15 +177,19 @@ def load(config: Config) -> Any:
         if end.code != _LOAD_FAILED:  # the application's own
             raise
         raise AppImportFailed(
-            f"{config.app} cannot be loaded", hint="uvicorn's line above says why"
+            f"{config.app} cannot be loaded", hint="uvicorn's line above says why", is_certain=True
         ) from None
     return config.loaded_app
+
+
+def _end(*_: object) -> NoReturn:
+    raise EndedBySignal(0)
 
 
 @contextmanager
 def _ended_by_term() -> Iterator[None]:
     """Have SIGTERM end the process as Python code ends it, so that a socket's file is removed."""
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    before = signal.signal(signal.SIGTERM, _end)
     handler = signal.getsignal(signal.SIGTERM)
     try:
         yield

@@ -25,7 +25,6 @@ from pasture.sealing.steps import HEAP_STEPS
 from pasture.servers.engine import Engine
 from pasture.servers.uwsgi import hooks, worker
 from pasture.serving import profiled, restart
-from pasture.serving.restart import LeftOut
 from pasture.serving.sealer import Sealer, show_log, without_exit
 from pasture.serving.warming import warm_up_as_set
 from pasture.trust.untrusted_text import complain
@@ -202,19 +201,18 @@ class Uwsgi(Engine):
             self._users_hook()
         replay.serve()
 
-    def _start_again(self, left_out: LeftOut) -> None:
+    def _start_again(self, why: str) -> None:
         """Start uWSGI again in this process, as at its own reload, with its sockets."""
         restart.went_into_background()  # it may have: this is the master
-        if left_out.what == "pasture":
-            log.error(_PRELOADS)
+        log.error(_PRELOADS)
         arguments = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
         restart.again(
-            left_out,
+            why,
             arguments=[str(Path("/proc/self/exe").readlink()), *map(os.fsdecode, arguments[1:])]
             if len(sys.orig_argv) < 2
             else None,
             environ={**restart.first_environ, "UWSGI_RELOADS": "1"},
-            kept=getattr(self._uwsgi, "sockets", ()),
+            kept={socket: socket for socket in getattr(self._uwsgi, "sockets", ())},
         )
 
     def _warm_up(self) -> WarmUpReport:

@@ -14,6 +14,7 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from pasture.fork_safety import streams
 from pasture.log_lines import log
 from pasture.scoreboard import layout
 from pasture.scoreboard.recorder import recorder
@@ -33,6 +34,7 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
 
     `leaves` says whether it leaves without finalization, `limit` is of its private memory.
     """
+    streams.isolate()
     child.take_steps()
     role = role_of(uwsgi)
     if role is not None:

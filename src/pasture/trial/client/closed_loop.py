@@ -295,7 +295,7 @@ def main(path: str) -> None:
         for method, path, headers in settings["walk"]
     ]
     _allow_descriptors(settings["users"] + _DESCRIPTORS)
-    record = Record(settings["progress_file"], load_skeleton(settings["skeleton_file"]))
+    record = Record(settings["progress_file"], load_skeleton())
     gc.freeze()
     ClosedLoop(
         walk,

@@ -149,7 +149,7 @@ def install() -> None:
     settings = json.loads(Path(os.environ["PASTURE_LOAD"]).read_text(encoding="utf-8"))
     number, timeout_s = int(settings["requests"]), float(settings["request_timeout_s"])
     tickets = Tickets(number)
-    record = Record(settings["progress_file"], load_skeleton(settings["skeleton_file"]))
+    record = Record(settings["progress_file"], load_skeleton())
     _limit_requests(timeout_s)
     for session in (HttpSession, FastHttpSession):
         _sell_tickets(session, tickets)

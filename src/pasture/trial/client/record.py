@@ -123,8 +123,9 @@ class Record:
         return counts
 
 
-def load_skeleton(path: str) -> Callable[[str, bytes], str]:
-    """The function of `pasture.warmup.skeleton`, from its file."""
+def load_skeleton() -> Callable[[str, bytes], str]:
+    """The function of `skeleton`, the file next to this one."""
+    path = os.path.join(os.path.dirname(__file__), "skeleton.py")  # noqa: PTH118, PTH120
     spec = importlib.util.spec_from_file_location("pasture_skeleton", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -26,7 +26,6 @@ from pasture.interpreter import native
 from pasture.proc.parent import end_with_parent
 from pasture.reasons import Hazard
 from pasture.refork.channel import Channel
-from pasture.refork.served import Served, host_of, words_of
 from pasture.scoreboard.board import Row
 from pasture.serving import profiled
 
@@ -37,9 +36,6 @@ WAKE = signal.SIGCHLD
 """Sent to the arbiter. It then looks after its children, and after what they show."""
 
 _current: Promotable | None = None
-
-served = Served()
-"""Requests that this process has answered, and those that it comes from."""
 
 
 class Promotable:
@@ -176,16 +172,7 @@ def _forget_names_of_files() -> None:
         tempfile._name_sequence = None
 
 
-def has_answered(request: Any, response: Any) -> None:
+def has_answered(*request_and_answer: Any) -> None:
     """Note that this process's worker has answered one more request, if it may become a mold."""
     if _current is not None:
-        status = getattr(response, "status_code", 0) or 0  # gunicorn's worker for ASGI has none
-        served.note(request.method, request.uri, host_of(request.headers), status)
-        _current.has_answered()
-
-
-def has_answered_asgi(scope: Any, status: int) -> None:
-    """The same for a request of an ASGI worker, by its scope."""
-    if _current is not None:
-        served.note(*words_of(scope), status)
         _current.has_answered()

@@ -52,32 +52,20 @@ _LOAD_AGAIN_S, _LOAD_SOON_S = 10.0, 1.0
 class Refork:
     """The molds and workers of one gunicorn, and their life cycle.
 
-    gunicorn's own figures, hooks and records of workers are the arbiter's. `served` are lines of
-    requests that the server before this one has answered.
+    gunicorn's own figures, hooks and records of workers are the arbiter's.
     """
 
-    def __init__(
-        self,
-        arbiter: SealingArbiter,
-        schedule: Schedule,
-        board: Scoreboard,
-        served: tuple[str, ...] = (),
-    ) -> None:
+    def __init__(self, arbiter: SealingArbiter, schedule: Schedule, board: Scoreboard) -> None:
         self._arbiter, self._board = arbiter, board
         self._cycle = Lifecycle(schedule, _limits(arbiter))
         self._children = self._cycle.children
-        self._spawner = Spawner(arbiter, board, self._children, served)
+        self._spawner = Spawner(arbiter, board, self._children)
         self._first_mold: Worker | None = None
         self._no_load_before = 0.0
 
     @property
     def _log(self) -> Any:
         return self._arbiter.log
-
-    @property
-    def served(self) -> tuple[str, ...]:
-        """Lines of requests that a new generation 0 is warmed up with."""
-        return self._spawner.served
 
     # --- What is to be done ------------------------------------------------------------
 
@@ -145,9 +133,8 @@ class Refork:
         while (message := mold.channel.receive()) and message != CLOSED:
             has_answered, mold.has_answered = mold.has_answered, True
             if message.word == "sealed" and not has_answered:
-                report, served = message.values["report"], message.values["served"]
-                self._log.info("pasture: mold %s: %s", mold.pid, printable(report))
-                self._spawner.served = tuple(served) or self._spawner.served
+                report = printable(message.values["report"])
+                self._log.info("pasture: mold %s: %s", mold.pid, report)
                 self._cycle.sealed(mold.pid, now)
             elif message.word == "refused" and not has_answered:
                 self._cycle.refused(mold.pid, printable(message.values["why"]), now)

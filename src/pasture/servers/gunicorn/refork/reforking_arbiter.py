@@ -18,13 +18,12 @@ from pasture.interpreter import native
 from pasture.log_lines import NO_REFORK, PREFIX
 from pasture.proc.parent import is_own_child
 from pasture.refork.mold import policy_of_server
-from pasture.refork.served import VARIABLE
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.seal import seal
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.hooks import call_after_request
-from pasture.servers.gunicorn.refork.promotion import has_answered, has_answered_asgi
+from pasture.servers.gunicorn.refork.promotion import has_answered
 from pasture.servers.gunicorn.refork.refork import Refork
 from pasture.servers.gunicorn.refork.spawn import LoadEnded, NotLoaded, SpawnFailed
 from pasture.serving.settings import ServerSettings
@@ -38,11 +37,10 @@ _ABLE = (
 class ReforkingArbiter(SealingArbiter):
     """An arbiter whose workers become parents, unless something speaks against it."""
 
-    after_answer = staticmethod(has_answered_asgi)
+    after_answer = staticmethod(has_answered)
     _last_logged_active_worker_count: int | None
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
-        self._served_before = tuple(os.environ.pop(VARIABLE, "").splitlines())
         self._refork: Refork | None = None
         self._reloading = self._stopping = False
         super().__init__(app, settings)
@@ -72,7 +70,7 @@ class ReforkingArbiter(SealingArbiter):
         if board is None:
             self.log.warning(PREFIX + NO_REFORK, "there is no memory for a scoreboard")
             return
-        self._refork = Refork(self, schedule, board, self._served_before)
+        self._refork = Refork(self, schedule, board)
 
     def _why_not(self) -> str | None:
         if self.cfg.reload:
@@ -113,12 +111,6 @@ class ReforkingArbiter(SealingArbiter):
         self._refork.dismiss_molds()
         super().stop(graceful)
         self._refork.end_molds()
-
-    def reexec(self) -> None:
-        """USR2: the new server's generation 0 is warmed up with what this one has served."""
-        served = self._served_before if self._refork is None else self._refork.served
-        self.cfg.env_orig[VARIABLE] = "\n".join(served)
-        super().reexec()
 
     def unlink_and_end(self, status: int) -> NoReturn:
         if os.getpid() != self.pid:  # a mold: what would be unlinked is the arbiter's

@@ -16,6 +16,7 @@ from typing import NoReturn
 from pasture.proc.parent import is_own_child
 from pasture.refork.channel import (
     CLOSED,
+    FROM_CHILDREN,
     MALFORMED,
     Channel,
     Message,
@@ -24,7 +25,6 @@ from pasture.refork.channel import (
 )
 from pasture.refork.children import Children, Worker
 from pasture.refork.mold import ENDING, FORK_S, Start
-from pasture.refork.served import FROM_CHILDREN
 from pasture.refork.shortage import is_shortage
 from pasture.scoreboard.board import Scoreboard
 from pasture.servers.gunicorn.arbiter import SealingArbiter
@@ -89,19 +89,9 @@ def is_stopped(child: int) -> bool:
 
 
 class Spawner:
-    """Forks one process, which loads the application, and adopts those that molds fork.
+    """Forks one process, which loads the application, and adopts those that molds fork."""
 
-    A process that loads the application is warmed up with the requests of `served`.
-    """
-
-    def __init__(
-        self,
-        arbiter: SealingArbiter,
-        board: Scoreboard,
-        children: Children,
-        served: tuple[str, ...],
-    ) -> None:
-        self.served = served
+    def __init__(self, arbiter: SealingArbiter, board: Scoreboard, children: Children) -> None:
         self._arbiter, self._board, self._children = arbiter, board, children
 
     def load(self) -> Worker:
@@ -123,7 +113,6 @@ class Spawner:
                 "pasture: the mold that loads the application was ended by %s",
                 f"signal {-code}" if code else "itself, with 0",
             )
-            self.served = ()  # it may have been one of these
         raise LoadEnded(f"the mold that loads the application was ended {_LOADS} times")
 
     def _fork_first_mold(self) -> Worker:
@@ -214,7 +203,7 @@ class Spawner:
             sibling.channel.close()
             sibling.handle.tmp.close()
         self._children.clear()
-        live(self._arbiter, start, self._board, self.served)
+        live(self._arbiter, start, self._board)
 
     def order(self, generation: int, mold: Worker | None) -> Worker:
         """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at the most.

@@ -11,11 +11,9 @@ it. Its heartbeat goes to the file alone: a class may extend `notify` by somethi
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import signal
 import sys
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -28,16 +26,12 @@ from pasture.fork_safety import caches, generators
 from pasture.proc.parent import end_with_parent
 from pasture.refork.channel import Channel
 from pasture.refork.mold import ENDING, Refused, Start, fork_for, make_mold, policy_of_molds
-from pasture.refork.served import requests_of
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
 from pasture.sealing.gc_settings import begin_loading
-from pasture.sealing.policy import PrepareStep
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import Behind
-from pasture.servers.gunicorn.refork import promotion
 from pasture.servers.gunicorn.refork.promotion import Promotable
-from pasture.serving.settings import ServerSettings
 from pasture.trust.untrusted_text import complain
 
 BROKEN_MOLD = 70
@@ -49,9 +43,6 @@ _IDLE_S = 1.0
 _filled: caches.Filled | None = None
 """Caches that workers fill: what is one worker's own is not that of those that it forks."""
 
-_WARM_S = 10.0
-"""The arbiter waits for the first mold, and does nothing else meanwhile."""
-
 
 def make_handle(arbiter: Any, age: int) -> Any:
     """gunicorn's own object for a worker: the arbiter's, or made in a mold for the one it forks."""
@@ -61,20 +52,19 @@ def make_handle(arbiter: Any, age: int) -> Any:
     )
 
 
-def live(arbiter: Any, start: Start, board: Scoreboard, served: Iterable[str]) -> NoReturn:
+def live(arbiter: Any, start: Start, board: Scoreboard) -> NoReturn:
     """Load the application and live as the mold of generation 0. In the arbiter's child.
 
-    The processes that it forks live here as workers, and then, if promoted, as molds. `served` are
-    lines of requests to warm up with, unless the user has asked for others.
+    The processes that it forks live here as workers, and then, if promoted, as molds.
     """
-    child = _live_as_first_mold(arbiter, start, served)
+    child = _live_as_first_mold(arbiter, start)
     while True:
         start.worker.tmp.close()  # the mold's
         start = child
         child = _life(arbiter, start, board)
 
 
-def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> Start:
+def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
     """Returns in the workers that it forks."""
     worker = start.worker
     util._setproctitle(f"mold [{arbiter.proc_name}]")
@@ -90,7 +80,6 @@ def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> St
         arbiter.log.exception("pasture: the application cannot be loaded")
         is_missing = isinstance(error, AppImportError)
         os._exit(arbiter.APP_LOAD_ERROR if is_missing else arbiter.WORKER_BOOT_ERROR)
-    _will_warm_up_with(arbiter, served)
     global _filled
     _filled = caches.Filled(generators.drawn())
     arbiter.seal_or_end()
@@ -104,43 +93,6 @@ def _live_as_first_mold(arbiter: Any, start: Start, served: Iterable[str]) -> St
             signal.signal(number, signal.SIG_DFL)
         sys.exit(0)
     return child
-
-
-def _will_warm_up_with(arbiter: Any, served: Iterable[str]) -> None:
-    """Have this process warmed up with what the server has served before.
-
-    A warm-up that the user has asked for takes precedence. Clients chose these requests, and
-    workers reported them: they are served as the workers' user, or not at all.
-    """
-    settings: ServerSettings = arbiter.settings
-    if settings.warm_up or not settings.refork_warms:
-        return
-    requests = requests_of(served)
-    if not requests or not _has_become_workers_user(arbiter):
-        return
-    policy = settings.policy
-    prepare: tuple[PrepareStep, ...] = ("warm-up", *policy.prepare)
-    arbiter.take_settings(
-        dataclasses.replace(
-            settings,
-            warm_up=requests,
-            warm_total_timeout_s=min(settings.warm_total_timeout_s or _WARM_S, _WARM_S),
-            policy=dataclasses.replace(policy, prepare=tuple(dict.fromkeys(prepare))),
-        )
-    )
-
-
-def _has_become_workers_user(arbiter: Any) -> bool:
-    """Give up the rights that workers do not have, for good; False where that fails."""
-    cfg = arbiter.cfg
-    try:
-        util.set_owner_process(cfg.uid, cfg.gid, initgroups=cfg.initgroups)
-    except (OSError, OverflowError) as error:
-        arbiter.log.warning("pasture: earlier requests cannot be repeated: %s", error)
-        return False
-    cfg.set("initgroups", False)  # done, and not allowed any more
-    end_with_parent(arbiter.pid, signal.SIGTERM)  # a change of user takes it back
-    return True
 
 
 def _reset_signals(worker: Any) -> None:
@@ -231,7 +183,7 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         return None
     arbiter.cfg.set("initgroups", False)  # done, and not allowed any more
     worker.tmp.notify()
-    if not channel.send("sealed", report=str(report), served=promotion.served.lines()):
+    if not channel.send("sealed", report=str(report)):
         return None
     promotable.wake_arbiter()
     before_fork = partial(_make_worker, arbiter)

@@ -4,8 +4,8 @@ CSRF tokens, nonces, dates and ids differ in two answers of one page; its struct
 HTML and XML that is the sequence of tags with the names of their attributes, of JSON the keys and
 types, of anything else the content type and whether there is a body. Pure.
 
-The standard library only, and nothing of pasture: the load generator of `pasture try` loads this
-file into an interpreter that may lack pasture.
+The standard library only, and nothing of pasture: the load generator runs in an interpreter that
+may lack pasture.
 """
 
 from __future__ import annotations

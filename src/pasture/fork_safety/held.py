@@ -1,0 +1,228 @@
+"""What the import of an application holds that its workers would share, or lack, after a fork.
+
+A plain server imports the application in each worker: each has its own threads, locks, listeners,
+processes. Looked at between `Import.begin` and `Import.hazards`, by what the kernel and the
+interpreter list, not by names of packages. Closes nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import signal
+import stat
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pasture.fork_safety import comeback, survey
+from pasture.fork_safety.library import instances
+from pasture.fork_safety.open_files import describe, name_of, open_files
+from pasture.fork_safety.origins import Origins
+from pasture.proc import tree
+from pasture.proc.maps import parse_maps
+from pasture.proc.stat import read_stat
+from pasture.reasons import SHARED, Hazard, Reason
+
+_SELF = Path("/proc/self")
+_IN_POST_FORK = "take it in each worker, in post_fork or at the first use"
+_START = "start it in each worker, in post_fork or at the first use"
+_OF_MEMORY = ("/dev/zero", "/memfd:", "/dev/shm/")
+_OWN_MEMORY = "/memfd:pasture"
+_END_S = 2.0
+"""Time for a process to end that is asked to."""
+
+_TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
+
+_File = tuple[int, int]
+
+
+class Import:
+    """The import of an application in the parent. One at a time."""
+
+    def __init__(self) -> None:
+        self._origins = Origins()
+        self._files: frozenset[_File] = frozenset()
+        self._children: frozenset[int] = frozenset()
+        self._mapped: frozenset[tuple[str, int]] = frozenset()
+        self._timers: frozenset[object] = frozenset()
+        self._hazards: Counter[Hazard] = Counter()
+
+    def begin(self) -> None:
+        """Note what is there before it, the server's own."""
+        self._files = frozenset((what.st_dev, what.st_ino) for _, what in open_files())
+        self._children, self._mapped = _children(), _shared_memory()
+        self._timers = frozenset(_timers())
+        self._hazards = Counter(survey.survey())
+        self._origins.start()
+
+    def end(self) -> None:
+        """Hear no more of it. Also where it failed."""
+        self._origins.stop()
+
+    def undo(self) -> None:
+        """End what the import has started and created, as far as it is known.
+
+        Before this process starts again. Its `atexit` functions run, as at the end of a worker that
+        has imported; processes that they leave are ended, and files that the import has created
+        exclusively are removed: else none of the workers could create them.
+        """
+        atexit._run_exitfuncs()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for pid in _children() - self._children:
+                with suppress(OSError):
+                    os.kill(pid, number)
+            deadline = time.monotonic() + _END_S
+            while _children() - self._children and time.monotonic() < deadline:
+                for pid in _children() - self._children:
+                    with suppress(OSError):
+                        os.waitpid(pid, os.WNOHANG)
+                time.sleep(0.01)
+        for path in self._origins.created:
+            with suppress(OSError):
+                os.unlink(path)  # noqa: PTH108  no folder
+
+    def hazards(self) -> tuple[Hazard, ...]:
+        """What it holds. In the parent, right after it; forks a child where there are threads."""
+        return (*self._of_survey(), *self._files_held(), *self._others())
+
+    def _of_survey(self) -> Iterator[Hazard]:
+        """Threads, connections and what libraries say, where no child has them again."""
+        others = [one for one in threading.enumerate() if one is not threading.current_thread()]
+        if others:
+            comeback.try_once()
+        found = Counter(survey.survey_without_garbage()) - self._hazards
+        for hazard in found.elements():
+            if hazard.kind is Reason.THREAD:
+                yield replace(hazard, where=self._line_of_thread(hazard, others))
+            else:
+                yield hazard
+
+    def _line_of_thread(self, hazard: Hazard, threads: list[threading.Thread]) -> str:
+        lines = [self._origins.of_thread(one) for one in threads if one.name in hazard.what]
+        return next(filter(None, lines), "")
+
+    def _files_held(self) -> Iterator[Hazard]:
+        for number, what in open_files():
+            if (what.st_dev, what.st_ino) in self._files:
+                continue
+            where = self._origins.of_file(number)
+            name = name_of(number)
+            if stat.S_ISSOCK(what.st_mode):
+                one = describe(number)
+                if one is not None and (one.is_listening or self._origins.is_bound(number)):
+                    named = f"the socket bound to {one.own}"
+                    yield _shared(named, Reason.LISTENER, where, _IN_POST_FORK)
+            elif _is_locked(number):
+                yield _shared(f"the lock on {name}", Reason.LOCK, where, _IN_POST_FORK)
+            elif (line := self._origins.of_database(name)) is not None:
+                yield _shared(f"the SQLite database {name}", Reason.DATABASE, line, _IN_POST_FORK)
+        for path, where in self._origins.created.items():
+            if os.path.lexists(path):
+                named = f"{path}, which the import created for itself,"
+                yield _shared(named, Reason.FILE, where, "create it in each worker")
+
+    def _others(self) -> Iterator[Hazard]:
+        for pid in _children() - self._children:
+            named = f"process {pid} ({_name_of_process(pid)})"
+            yield _shared(named, Reason.PROCESS, self._origins.of_process(), _START)
+        for name, _ in _shared_memory() - self._mapped:
+            yield _shared(f"shared memory ({name})", Reason.MEMORY, "", "make it in each worker")
+        if frozenset(_timers()) - self._timers:
+            yield Hazard("a timer that the import has set", "set it in each worker", Reason.TIMER)
+        yield from _loops()
+
+
+def _shared(what: str, kind: Reason, where: str, hint: str) -> Hazard:
+    return Hazard(what, hint, kind, fate=SHARED, where=where)
+
+
+def _is_locked(number: int) -> bool:
+    """Whether this process has locked an open file, by flock or fcntl. Source: proc(5), fdinfo."""
+    with suppress(OSError):
+        return "\nlock:" in (_SELF / "fdinfo" / str(number)).read_text()
+    return False
+
+
+def _children() -> frozenset[int]:
+    with suppress(OSError):
+        return frozenset(tree.children(os.getpid()))
+    return frozenset()
+
+
+def _name_of_process(pid: int) -> str:
+    with suppress(OSError):
+        found = read_stat(pid)
+        return found.name if found is not None else "ended"
+    return "unknown"
+
+
+def _shared_memory() -> frozenset[tuple[str, int]]:
+    """Name and inode of each writable mapping that a fork would share and no file outlives."""
+    try:
+        maps = parse_maps((_SELF / "maps").read_text("utf-8", "replace"))
+    except OSError:
+        return frozenset()
+    return frozenset(
+        (one.path, one.inode)
+        for one in maps
+        if one.permissions[1] == "w" and one.permissions[3] == "s"
+        if one.path.startswith(_OF_MEMORY) or one.path.endswith(" (deleted)")
+        if not one.path.startswith(_OWN_MEMORY)
+    )
+
+
+def _timers() -> Iterator[object]:
+    """Timers that run. No child inherits one."""
+    yield from (name for name in _TIMERS if signal.getitimer(getattr(signal, name))[0])
+    with suppress(OSError):
+        yield from (_SELF / "timers").read_text().splitlines()
+
+
+def _loops() -> Iterator[Hazard]:
+    """Loops of asyncio or of what stands for it, by the interface that both have."""
+    events = sys.modules.get("asyncio.events")
+    if events is None:
+        return
+    found = [one for one in instances((events.AbstractEventLoop,)) if not _is_closed(one)]
+    if found:
+        gc.collect()  # a loop that has run to its end may be garbage
+        found = [one for one in instances((events.AbstractEventLoop,)) if not _is_closed(one)]
+    for kind in {type(one) for one in found}:
+        named = f"an event loop ({kind.__module__}.{kind.__qualname__}) that the import has made"
+        yield Hazard(named, "make it in each worker", Reason.EVENT_LOOP, fate=SHARED)
+
+
+def _is_closed(loop: Any) -> bool:
+    try:
+        return bool(loop.is_closed())
+    except Exception:  # a subclass's own, half made
+        return True
+
+
+def wait_for_imports(limit_s: float) -> str:
+    """Wait while other threads import; the name of a module that one still imports, or "".
+
+    Its lock would stay locked in a child. Source: CPython Lib/importlib/_bootstrap.py.
+    """
+    deadline = time.monotonic() + limit_s
+    while (name := _imported_elsewhere()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return name
+
+
+def _imported_elsewhere() -> str:
+    locks: Any = vars(sys.modules["_frozen_importlib"])["_module_locks"]
+    own = threading.get_ident()
+    for name, reference in list(locks.items()):
+        lock = reference()
+        if lock is not None and lock.owner not in (None, own):
+            return str(name)
+    return ""

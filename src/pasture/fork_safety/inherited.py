@@ -1,0 +1,136 @@
+"""Objects of the standard library that a forked child puts in order, so that they work there.
+
+Executors whose threads stayed in the parent, what multiprocessing does in its own children alone,
+and processes that are not this one's children. Owns which and how; each step is taken by itself:
+one that fails hinders no other. Imports nothing, and looks into `sys.modules`.
+
+Source: CPython 3.11 to 3.15 Lib/concurrent/futures/thread.py and process.py,
+Lib/multiprocessing/process.py and util.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from types import FrameType
+from typing import Any
+from weakref import WeakSet
+
+_THREADS, _PROCESSES = "concurrent.futures.thread", "concurrent.futures.process"
+_FORKING = ("multiprocessing.popen_fork", "multiprocessing.forkserver")
+"""They take these steps in their children by themselves."""
+
+_noted: WeakSet[Any] = WeakSet()
+"""Executors that have threads: a fork clears the list that their module has."""
+
+
+def note() -> None:
+    """Remember the executors that have threads. In the parent, before the forks."""
+    for thread in _listed(_THREADS, "_threads_queues"):
+        with suppress(AttributeError, LookupError, TypeError):
+            _note(thread._args[0])
+    for thread in _listed(_PROCESSES, "_threads_wakeups"):
+        with suppress(AttributeError, TypeError):
+            _note(thread.executor_reference)
+
+
+def is_idle_in_executor(thread: threading.Thread) -> bool:
+    """Whether it is one of an executor that has nothing to do, and starts threads in a child."""
+    with suppress(AttributeError, LookupError, TypeError):
+        executor = thread._args[0]()  # type: ignore[attr-defined]
+        idle, threads = executor._idle_semaphore._value, executor._threads
+        return thread in threads and idle == len(threads) and not executor._work_queue.qsize()
+    return False
+
+
+def _listed(module: str, name: str) -> list[Any]:
+    for _ in range(3):  # another thread may add one meanwhile
+        with suppress(RuntimeError):
+            return list(getattr(sys.modules.get(module), name, ()))
+    return []
+
+
+def _note(reference: Callable[[], Any]) -> None:
+    executor = reference()
+    if executor is not None:
+        _noted.add(executor)
+
+
+def put_in_order(caller: FrameType | None) -> None:
+    """Put in order what was inherited. In a child, right after the fork, before other threads.
+
+    Args:
+        caller: what has forked.
+    """
+    for step in _steps(caller):
+        with suppress(Exception):
+            step()
+    _noted.clear()
+
+
+def _steps(caller: FrameType | None) -> Iterator[Callable[[], object]]:
+    yield _forget_processes
+    for executor in list(_noted):
+        yield partial(_empty, executor)
+    after_forkers = getattr(sys.modules.get("multiprocessing.util"), "_run_after_forkers", None)
+    forks_itself = caller is not None and caller.f_globals.get("__name__") in _FORKING
+    if after_forkers is not None and not forks_itself:
+        yield after_forkers
+
+
+def _forget_processes() -> None:
+    """multiprocessing ends its daemons and waits for its children at the end of each process."""
+    children: set[Any] = getattr(sys.modules.get("multiprocessing.process"), "_children", set())
+    children.difference_update([one for one in children if one._parent_pid != os.getpid()])
+
+
+def _empty(executor: Any) -> None:
+    """Have an executor start threads again. One that has work left is as the fork has copied it."""
+    if issubclass(type(executor), _class(_THREADS, "ThreadPoolExecutor")):
+        _empty_of_threads(executor)
+    elif issubclass(type(executor), _class(_PROCESSES, "ProcessPoolExecutor")):
+        _empty_of_processes(executor)
+
+
+def _class(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, ())
+
+
+def _empty_of_threads(executor: Any) -> None:
+    is_of_one = any(thread.ident == threading.get_ident() for thread in executor._threads)
+    is_ended = executor._shutdown or executor._broken
+    if is_of_one or is_ended or executor._shutdown_lock.locked() or executor._work_queue.qsize():
+        return
+    _unlist(_THREADS, "_threads_queues", executor._threads)
+    executor._threads.clear()
+    executor._idle_semaphore = threading.Semaphore(0)
+    executor._work_queue = type(executor._work_queue)()
+
+
+def _empty_of_processes(executor: Any) -> None:
+    thread = executor._executor_manager_thread
+    is_ended = executor._shutdown_thread or executor._broken
+    if thread is None or is_ended or executor._shutdown_lock.locked():
+        return
+    if executor._pending_work_items:
+        return
+    _unlist(_PROCESSES, "_threads_wakeups", [thread])
+    _class(_PROCESSES, "ProcessPoolExecutor").__init__(
+        executor,
+        executor._max_workers,
+        executor._mp_context,
+        executor._initializer,
+        executor._initargs,
+        max_tasks_per_child=executor._max_tasks_per_child,
+    )
+
+
+def _unlist(module: str, name: str, threads: Iterable[Any]) -> None:
+    """At the end of the process they would be woken and joined."""
+    listed = getattr(sys.modules.get(module), name, {})
+    for thread in threads:
+        listed.pop(thread, None)

@@ -1,0 +1,239 @@
+"""Connected streams that children would share with their parent, and what children get instead.
+
+Two processes that read one stream take each other's answers. So an engine that forks workers lays
+a dead end over each in the child, before other code: to its client it looks like a server that has
+closed an idle connection. The parent keeps its connections, and nothing is sent.
+
+Owns which streams, by what the kernel says of them, without names of packages. The C side
+(`native/process/streams.c`) owns how. Invariant: no flag of an open file is changed, and what was
+open before the application was loaded is never touched. docs/internals/child-and-exit.md says why.
+"""
+
+from __future__ import annotations
+
+import _socket
+import os
+import stat
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.fork_safety import inherited
+from pasture.fork_safety.library import instances
+from pasture.fork_safety.open_files import Socket, describe, name_of, open_files
+from pasture.interpreter import native
+from pasture.reasons import Hazard, Reason
+
+_STANDARD = (0, 1, 2)
+_KINDS = (_socket.SOCK_STREAM, _socket.SOCK_SEQPACKET)
+_NETWORK = (_socket.AF_INET, _socket.AF_INET6, getattr(_socket, "AF_VSOCK", -1))
+_EPOLL, _RING = "anon_inode:[eventpoll]", "anon_inode:[io_uring]"
+
+_EACH = "make it in each worker"
+
+Isolate = Callable[[tuple[tuple[int, int], ...], tuple[int, ...]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    sockets: frozenset[tuple[int, int]]  # number and inode of each that may be shared at a fork
+    shared: tuple[tuple[int, int], ...]  # of those that were so when this was noted
+    epolls: tuple[int, ...]
+    isolate: Isolate
+
+
+_before: frozenset[int] | None = None
+"""Inodes of the sockets that were open before the application was loaded."""
+_unnamed_before: frozenset[int] = frozenset()
+"""Numbers of epolls and the like, which have one inode in common."""
+_kept: set[int] = set()
+_noted: _Noted | None = None
+_hooked = False
+
+
+def begin() -> None:
+    """Remember what is open before the application is loaded: the engine's, and what it inherited.
+
+    The first call counts: at a later load the application's own files are open.
+    """
+    global _before, _unnamed_before
+    if _before is None:
+        _unnamed_before = frozenset(number for number, _ in _unnamed())
+        _before = frozenset(what.st_ino for _, what in _sockets())
+
+
+def arm() -> None:
+    """Isolate each child of this process right after its fork, before other hooks.
+
+    Call it before the application is loaded. Forks of C code run no hook: there call `isolate`.
+    """
+    global _hooked
+    if not _hooked:
+        os.register_at_fork(after_in_child=isolate)
+        _hooked = True
+
+
+def is_armed() -> bool:
+    """Whether children of this process are isolated."""
+    return _hooked
+
+
+def connected() -> tuple[Socket, ...]:
+    """Streams that children would share with this process. In the parent, before the fork."""
+    return shared(_described(number for number, _ in _applications()))
+
+
+def keep(number: int) -> None:
+    """Leave a file to children, of which one uses it: it is handed over on purpose."""
+    _kept.add(os.fstat(number).st_ino)
+
+
+def note() -> None:
+    """Remember what children must not use. In the parent, before the forks; may be repeated.
+
+    A stream that is opened later is left alone: accepted, and handed to a child. Does nothing
+    where the extension cannot be used.
+    """
+    global _noted
+    try:
+        extension = native()
+    except UnsupportedInterpreter:
+        return
+    sockets = frozenset(_applications())
+    epolls = (number for number, name in _unnamed() if name == _EPOLL)
+    _noted = _Noted(
+        sockets,
+        _numbers(shared(_described(number for number, _ in sockets))),
+        tuple(number for number in epolls if number not in _unnamed_before),
+        extension.isolate_streams,
+    )
+    with suppress(OSError):  # this process may open no more files: nor may its child
+        extension.keep_spare_end()
+    inherited.note()
+
+
+def isolate() -> None:
+    """Lay a dead end over each noted stream, and put noted objects in order. In the child.
+
+    Each child of the process that has noted them; its own children are as without pasture.
+    """
+    global _noted
+    noted, _noted = _noted, None
+    if noted is None:
+        return
+    caller = sys._getframe().f_back
+    try:
+        there = _described(number for number, _ in noted.sockets)
+        found = _numbers(shared([one for one in there if (one.number, one.inode) in noted.sockets]))
+    except Exception:  # a MemoryError
+        found = noted.shared
+    if found or noted.epolls:
+        with suppress(OSError, MemoryError):  # all others are done
+            noted.isolate(found, noted.epolls)
+    inherited.put_in_order(caller)
+
+
+def shared(sockets: Sequence[Socket]) -> tuple[Socket, ...]:
+    """Those of which two processes would take each other's bytes. Pure."""
+    ends = {_ends(one.own, one.peer) for one in sockets if one.family in _NETWORK}
+    return tuple(one for one in sockets if _leads_away(one, ends))
+
+
+def _leads_away(one: Socket, ends: Collection[tuple[str, str]]) -> bool:
+    if one.kind not in _KINDS or one.is_listening or one.is_at_end:
+        return False
+    if one.family == _socket.AF_UNIX:
+        # Without names it is a pair: a self-pipe, or a channel that is made to be inherited.
+        return one.is_connected and bool(one.own or one.peer)
+    if one.family not in _NETWORK or _is_written_only(one):
+        return False
+    # Both ends are here in a self-pipe of two connected streams. One in its handshake has no peer.
+    return one.is_connecting or (one.is_connected and _ends(one.peer, one.own) not in ends)
+
+
+def _is_written_only(one: Socket) -> bool:
+    """Something was sent, and no byte has come back: as logging over TCP.
+
+    There are no answers to mix up, and its client, which never reads, would lose what it writes.
+    """
+    return one.received == 0 and one.acked > 1
+
+
+def _ends(own: str, peer: str) -> tuple[str, str]:
+    return own.removeprefix("::ffff:"), peer.removeprefix("::ffff:")
+
+
+def _described(numbers: Iterator[int]) -> list[Socket]:
+    return [one for number in numbers if (one := describe(number)) is not None]
+
+
+def _numbers(sockets: Sequence[Socket]) -> tuple[tuple[int, int], ...]:
+    return tuple((one.number, one.inode) for one in sockets)
+
+
+def _sockets() -> Iterator[tuple[int, os.stat_result]]:
+    return ((number, what) for number, what in open_files() if stat.S_ISSOCK(what.st_mode))
+
+
+def _applications() -> Iterator[tuple[int, int]]:
+    """Number and inode of each socket that the application has opened."""
+    found = [(number, what.st_ino) for number, what in _sockets()]
+    others = {inode for number, inode in found if number in _STANDARD} | _kept | (_before or set())
+    return ((number, inode) for number, inode in found if inode not in others)
+
+
+def _unnamed() -> Iterator[tuple[int, str]]:
+    """Number and kind of each file that lies in no file system."""
+    for number, what in open_files():
+        if not stat.S_IFMT(what.st_mode):
+            yield number, name_of(number)
+
+
+def undividable() -> Iterator[Hazard]:
+    """What the application has begun, that several processes would use, and no dead end divides."""
+    for number, name in _unnamed():
+        if name == _RING and number not in _unnamed_before:
+            yield Hazard(f"the io_uring with the descriptor {number}", _EACH, Reason.CONNECTION)
+    yield from _loops()
+    yield from _dialogues()
+
+
+def _loops() -> Iterator[Hazard]:
+    """Event loops in other languages: what they wait with cannot be replaced under them."""
+    base = getattr(sys.modules.get("asyncio.base_events"), "BaseEventLoop", None)
+    events = getattr(sys.modules.get("asyncio.events"), "AbstractEventLoop", None)
+    foreign = [] if events is None else [one for one in type.__subclasses__(events) if one != base]
+    for loop in instances(foreign) if foreign else ():
+        with suppress(Exception):
+            if not issubclass(type(loop), base or ()) and not loop.is_closed():
+                name = type(loop).__module__.partition(".")[0]
+                yield Hazard(f"an event loop of {name}", _EACH, Reason.LOOP_OWNED, name)
+
+
+def _dialogues() -> Iterator[Hazard]:
+    """Programs that this process writes to and reads from by pipes."""
+    popen = getattr(sys.modules.get("subprocess"), "Popen", None)
+    if popen is None or not _has_pipes_both_ways():
+        return
+    for one in instances([popen]):
+        streams = vars(one).get("stdin"), vars(one).get("stdout")
+        if one.returncode is None and all(end is not None and not end.closed for end in streams):
+            yield Hazard(
+                f"the dialogue by pipes with the process {one.pid}",
+                "start it in each worker",
+                Reason.CONNECTION,
+            )
+
+
+def _has_pipes_both_ways() -> bool:
+    """Whether another process may write to one pipe and read from another. Cheap."""
+    written: set[int] = set()
+    read: set[int] = set()
+    for number, what in open_files():
+        if stat.S_ISFIFO(what.st_mode):
+            with suppress(OSError):
+                mode = os.lstat(f"/proc/self/fd/{number}").st_mode
+                (written if mode & stat.S_IWUSR else read).add(what.st_ino)
+    return bool(written - read and read - written)

@@ -1,0 +1,111 @@
+"""The import of an application that a plain server makes in each worker, moved into the parent.
+
+What it holds would be shared by workers, or missing in them. Then this program starts again as
+without pasture, in the same process, and the workers import. Owns that decision; what is looked at
+is `fork_safety.held`. Invariant: no worker is forked from a parent whose import holds what the
+user has not accepted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NoReturn
+
+from pasture.errors import AppImportFailed, PastureError, SealFailed
+from pasture.fork_safety import close, held, streams
+from pasture.log_lines import some
+from pasture.reasons import Hazard
+from pasture.serving.restart import Restart
+from pasture.serving.settings import ServerSettings
+from pasture.warmup.guard import Guard
+
+_ACCEPT = "accept it with --accept %s"
+
+
+class EndedBySignal(SystemExit):
+    """Raised by a handler of the server's, in the middle of the import."""
+
+
+@contextmanager
+def moved_import(
+    settings: ServerSettings,
+    start_plain: Restart,
+    *,
+    log: Callable[[int, str], object],
+    is_asked_for: bool = False,
+) -> Iterator[None]:
+    """Import the application in the `with` block; does not come back where plain must start.
+
+    Args:
+        start_plain: starts this program again without pasture; returns only where that cannot be.
+        log: takes a level of `logging` and a line.
+        is_asked_for: the user has asked the server itself to preload: what it holds is only a line
+            of the seal's report, as it would be without pasture.
+
+    Raises:
+        AppImportFailed: the import failed, and the program cannot start again.
+        SealFailed: the import holds something, and the settings are strict, or the program cannot
+            start again.
+    """
+    if is_asked_for:
+        yield
+        streams.begin()  # what a warm-up opens from now on
+        streams.arm()
+        return
+    streams.begin()
+    streams.arm()
+    watch = held.Import()
+    watch.begin()
+    try:
+        yield
+    except EndedBySignal:
+        raise
+    except (Exception, SystemExit) as error:  # no proof that it fails in workers
+        is_certain = isinstance(error, AppImportFailed) and error.is_certain
+        if not (settings.strict or is_certain):
+            what = str(error) if isinstance(error, PastureError) else f"{error!r}"
+            _undo(watch)
+            start_plain(_because(f"the import failed in the parent: {what}", log))
+        raise
+    finally:
+        watch.end()
+    found = _left(watch.hazards(), settings)
+    if found:  # what is closed at each seal is closed now
+        close.close_connections()
+        found = _left(watch.hazards(), settings)
+    if found:
+        _refuse(found, watch, settings, start_plain, log)
+
+
+def _left(hazards: Sequence[Hazard], settings: ServerSettings) -> list[Hazard]:
+    return [one for one in hazards if one.kind not in settings.accepted and not one.survives]
+
+
+def _refuse(
+    found: Sequence[Hazard],
+    watch: held.Import,
+    settings: ServerSettings,
+    start_plain: Restart,
+    log: Callable[[int, str], object],
+) -> NoReturn:
+    words = ",".join(dict.fromkeys(one.word for one in found))
+    if not settings.strict:
+        _undo(watch)
+        start_plain(_because(f"{some([str(one) for one in found], 3)}; or {_ACCEPT % words}", log))
+    raise SealFailed(
+        f"the process is not safe to fork: {some([one.what for one in found], 1)}",
+        hint="\n".join([*map(str, found), _ACCEPT % words]),
+    )
+
+
+def _undo(watch: held.Import) -> None:
+    """The import's own functions for the end of a process may wait for ever."""
+    with Guard() as guard:
+        guard.run("the end of what the import has started", watch.undo)
+
+
+def _because(why: str, log: Callable[[int, str], object]) -> str:
+    log(logging.DEBUG, f"starting again as without pasture: {why}")
+    return why

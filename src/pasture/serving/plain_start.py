@@ -1,0 +1,32 @@
+"""A start as without pasture: said in the log, and shown where tools look for a seal."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pasture.interpreter import current
+from pasture.log_lines import NO_SEAL
+from pasture.reasons import Reason
+from pasture.scoreboard.recorder import recorder
+from pasture.sealing import shown
+from pasture.sealing.report import SealReport
+from pasture.serving import restart
+from pasture.serving.settings import ServerSettings
+
+
+def announce(settings: ServerSettings, log: Callable[[int, str], object]) -> bool:
+    """Whether this start is one; says why. `log` takes a level of `logging` and a line."""
+    why = restart.why_plain
+    if why is None:
+        return False
+    log(logging.WARNING, NO_SEAL % f"plain, because {why}")
+    report = SealReport(
+        *(current(), settings.policy.name, False, why),
+        round=0,
+        steps=(),
+        why=Reason.PLAIN,
+    )
+    shown.show(report)
+    recorder.show_seal({**report.as_dict(), "serves": ""})
+    return True

@@ -1,0 +1,107 @@
+"""What the import of an application holds: each worker has it, or is the leader, as in plain ones.
+
+Red where pasture loads the application before the fork and serves all the same.
+"""
+
+import socketserver
+import threading
+
+import pytest
+
+from pasture.launch.ports import free_port
+
+LEADERS = ("flock", "lockf", "exclusive file", "port")
+HELD = (
+    *("thread", "listener of logging", "process", "popen", "loop", "shared memory"),
+    *("database", "temporary folder", "timer", "failure", "connection"),
+)
+KEPT = ("restarted thread", "executor", "")
+WORKERS = 2
+PLAIN = "pasture: not sealed: plain, because "
+
+
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        for line in self.rfile:
+            self.wfile.write(line)
+
+
+@pytest.fixture
+def echo():
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+@pytest.fixture
+def start(serve, echo, tmp_path):
+    def start(held, *args, **named):
+        port = echo if held == "connection" else free_port()
+        variables = {"HOLDS": held, "HELD_IN": str(tmp_path), "HELD_PORT": str(port)}
+        return serve(*args, app="holding_app:app", env=variables, workers=WORKERS, **named)
+
+    return start
+
+
+def answers(server):
+    """The last answer of each worker."""
+    found = {}
+    server.wait_for(
+        lambda: (
+            found.update((one["pid"], one) for one in [server.get("/")]) or len(found) == WORKERS
+        ),
+        "an answer of each worker",
+    )
+    return found
+
+
+@pytest.mark.parametrize("held", HELD)
+def test_workers_have_what_the_import_of_each_plain_worker_holds(start, held):
+    server = start(held)
+    assert [one["there"] for one in answers(server).values()] == [True] * WORKERS
+    assert PLAIN in server.log
+
+
+@pytest.mark.parametrize("held", LEADERS)
+def test_one_worker_of_all_is_the_leader(start, held):
+    server = start(held)
+    assert sum(one["leader"] for one in answers(server).values()) == 1
+    assert PLAIN in server.log
+
+
+@pytest.mark.parametrize("held", KEPT)
+def test_what_comes_back_in_children_is_no_reason_to_serve_plain(start, held):
+    server = start(held)
+    assert [one["there"] for one in answers(server).values()] == [True] * WORKERS
+    assert PLAIN not in server.log
+    assert "objects immortal" in server.log
+
+
+def test_what_the_user_accepts_is_sealed_in_and_named(start):
+    server = start("thread", options=("--accept", "threads"))
+    assert [one["there"] for one in answers(server).values()] == [False] * WORKERS
+    assert "objects immortal" in server.log
+    assert "hazard: thread" in server.log
+
+
+def test_what_gunicorn_itself_preloads_is_named_alone(start):
+    server = start("thread", "--preload")
+    assert PLAIN not in server.log
+    assert "hazard: thread" in server.log
+
+
+def test_a_strict_server_ends_in_place_of_a_plain_start(start):
+    server = start("flock", options=("--strict",), ready=False)
+    assert server.wait_for_end() == 12
+    assert "the lock on" in server.log
+    assert "holding_app.py:" in server.log
+    assert "--accept locks" in server.log
+
+
+def test_the_line_says_what_where_and_how_to_accept_it(start):
+    server = start("thread")
+    line = next(line for line in server.log.splitlines() if PLAIN in line)
+    for word in ("Thread-1", "holding_app in", "holding_app.py:", "post_fork", "--accept threads"):
+        assert word in line
