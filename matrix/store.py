@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from pasture.display.records import decoded
+from pasture.trust.records import decoded
 
 Result = TypeVar("Result")
 ANYTHING = object()

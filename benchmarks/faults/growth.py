@@ -16,8 +16,8 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
-from pasture.display.records import decoded
 from pasture.proc.smaps import read_memory
+from pasture.trust.records import decoded
 
 SAMPLES_OF_A_SLOPE = 200
 """The slope is the median of those between all pairs of as many."""

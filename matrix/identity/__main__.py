@@ -29,7 +29,7 @@ from matrix.identity.relations import (
     relations_of,
 )
 from matrix.store import Store
-from pasture.display.records import decoded
+from pasture.trust.records import decoded
 
 STORE: Store[Relations] = Store(REPOSITORY / "var" / "identity", decode=partial(decoded, Relations))
 

@@ -6,6 +6,7 @@ be imported, and explain itself, where the extension cannot.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from collections.abc import Iterable
@@ -63,8 +64,9 @@ def current() -> Interpreter:
     )
 
 
+@functools.cache  # a seal asks for it fifty times
 def native() -> ModuleType:
-    """The extension, its layout checked against this interpreter.
+    """The extension, its layout checked against this interpreter. Once found it is not asked again.
 
     Raises:
         UnsupportedInterpreter: there is none for this interpreter, or it must not be used.

@@ -109,7 +109,7 @@ def build(python: Path) -> Path:
     key = hashlib.sha256(str(python).encode())
     environment = python.parent.parent
     sources = [*HERE.glob("[!t]*.[chp]*"), *environment.rglob("pasture/_native*.so")]
-    for folder in ("src/pasture", "packages/image/src", "packages/auto/src"):
+    for folder in ("src", "packages/image/src", "packages/auto/src"):
         sources += (REPOSITORY / folder).rglob("*.py")
     for path in [*sorted(sources), python.parent / "pasture-python"]:
         key.update(path.read_bytes())

@@ -24,7 +24,7 @@
 struct _Py_DebugOffsets;
 #endif
 
-static const char *const OWN[] = {"/src/pasture/", "/packages/", "/site-packages/pasture",
+static const char *const OWN[] = {"/src/pasture", "/packages/", "/site-packages/pasture",
                                   "/site-packages/gunicorn/"};
 enum {
     KNOWN = 256,

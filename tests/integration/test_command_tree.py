@@ -92,8 +92,11 @@ def command_at(path: tuple[str, ...]) -> click.Command:
 @pytest.fixture(scope="module", autouse=True)
 def imported() -> None:
     """What commands import is imported once, and not by each fork."""
-    for name in ("numpy", "plotly.graph_objects", "pasture.explain.explain", "pasture.explain.html",
-                 "pasture_image.build.making", "pasture_lab.lab"):  # fmt: skip
+    for name in (
+        *("numpy", "plotly.graph_objects"),
+        *("pasture.explain.explain", "pasture.explain.html"),
+        *("pasture_image.build.making", "pasture_lab.lab"),
+    ):
         importlib.import_module(name)
 
 

@@ -32,6 +32,7 @@ SEAL_WITHOUT_EACH = """
         field, _, _, parts, _ = _native.private_fields()[row]
         _native.shift_field(row, 1 if field.startswith("opcodes") else 8)
         interpreter._fits = None
+        interpreter.native.cache_clear()
         report = pasture.seal()
         assert report.sealed == ("everything" not in parts), report
         # Before 3.12 objects cannot be immortal in any case, which is the reason then.

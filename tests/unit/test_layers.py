@@ -1,4 +1,4 @@
-"""The layers of the package, read from the import statements of its modules.
+"""The layers of the distribution, read from the import statements of its modules.
 
     cli -> commands -> servers, display -> serving -> refork, sealing, warmup, proc, ... -> errors
 
@@ -21,6 +21,10 @@ from pasture.servers.engines import ENGINES
 pytestmark = pytest.mark.once
 
 ROOT = Path(pasture.__file__).parent
+ROOTS = tuple(root for root in (ROOT, ROOT.with_name("pasture_tools")) if root.is_dir())
+"""The import packages of the distribution."""
+
+OURS = frozenset(root.name for root in ROOTS)
 REPOSITORY = ROOT.parent.parent
 COMPANIONS = ("packages/image/src/pasture_image", "packages/pytest-pasture/src/pytest_pasture")
 BESIDES = ("packages/lab/src/pasture_lab", "packages/auto/src/pasture_auto")
@@ -36,15 +40,18 @@ FLOORS = (
     COMMANDS - ADVISER,
     ADVISER,
     frozenset(("__init__",)),
-    frozenset(("servers", "display")),
+    frozenset(("servers", "display", "doctor.trouble")),
     frozenset(("serving",)),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "own_values"))
     | frozenset(("scoreboard", "launch", "learning", "main_program", "observing", "proc"))
-    | frozenset(("sizing", "trust")),
+    | frozenset(("sizing", "trust", "user_cache")),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )
-"""Packages and modules right below `pasture`, from the roof to the ground."""
+"""Packages and modules right below an import package, from the roof to the ground."""
+
+APART = frozenset(("doctor.trouble",))
+"""Modules on another floor than their folder."""
 
 GROUND = FLOORS[-3]
 """Here packages may import each other, as long as none comes back to itself."""
@@ -81,9 +88,9 @@ def imported(tree: ast.AST, module: str, is_package: bool = False) -> Iterator[s
 
 @cache
 def sources() -> Mapping[str, tuple[ast.AST, bool]]:
-    """Of each module of the package: its syntax tree, and whether it is a package."""
+    """Of each module of the distribution: its syntax tree, and whether it is a package."""
     found = {}
-    for path in sorted(ROOT.rglob("*.py")):
+    for path in sorted(path for root in ROOTS for path in root.rglob("*.py")):
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
         is_package = parts[-1] == "__init__"
         name = ".".join(parts[:-1] if is_package else parts)
@@ -107,14 +114,16 @@ def imports() -> Imports:
 
 def module_of(name: str, modules: Mapping[str, object]) -> str:
     """The module that a dotted name is or lies in."""
-    while name.startswith("pasture.") and name not in modules and name != "pasture._native":
+    first = name.partition(".")[0]
+    while first in OURS and name != first and name not in (*modules, "pasture._native"):
         name = name.rpartition(".")[0]
-    return name if name.startswith("pasture") else name.partition(".")[0]
+    return name if first.startswith("pasture") else first
 
 
 def room(module: str) -> str:
-    """The package or module right below `pasture` that a module belongs to."""
-    return module.split(".")[1] if "." in module else "__init__"
+    """The package or module right below an import package that a module belongs to."""
+    inner = module.partition(".")[2]
+    return inner if inner in APART else inner.partition(".")[0] or "__init__"
 
 
 def floor(module: str) -> int:
@@ -127,7 +136,7 @@ def against_layers(found: Imports) -> list[str]:
         f"{module} imports {other}"
         for module, others in sorted(found.items())
         for other in sorted(others)
-        if other.partition(".")[0] == "pasture" and room(module) != room(other)
+        if other.partition(".")[0] in OURS and room(module) != room(other)
         if floor(other) < floor(module)
         or (floor(other) == floor(module) and room(module) not in GROUND)
     ]
@@ -186,7 +195,7 @@ def foreign(found: Imports, module: str) -> dict[str, str]:
         parts = name.split(".")
         parents = {".".join(parts[:n]) for n in range(2, len(parts))}
         for other in (found.get(name, frozenset()) | parents) - seen:
-            if other.partition(".")[0] == "pasture":
+            if other.partition(".")[0] in OURS:
                 seen.add(other)
                 left.append(other)
             elif other not in sys.stdlib_module_names:
@@ -210,7 +219,7 @@ def test_these_distributions_need_no_server_and_no_command(companion: str) -> No
         room(name)
         for path in folder.rglob("*.py")
         for name in imported(ast.parse(path.read_text(encoding="utf-8")), folder.name, True)
-        if name.partition(".")[0] == "pasture"
+        if name.partition(".")[0] in OURS
     }
     assert "proc" in found
     assert found <= GROUND | {"__init__", "display", "errors", "interpreter", "reasons"}
@@ -280,7 +289,7 @@ def test_nothing_of_the_package_imports_a_companion() -> None:
 )
 def test_one_concept_is_in_one_place(concept: str, word: str, places: tuple[str, ...]) -> None:
     """Besides start files and the doctor's `sitecustomize`, which import nothing of pasture."""
-    folders = [ROOT, *(REPOSITORY / folder for folder in COMPANIONS)]
+    folders = [*ROOTS, *(REPOSITORY / folder for folder in COMPANIONS)]
     found = {
         ".".join(path.relative_to(folder).with_suffix("").parts)
         for folder in folders

@@ -16,13 +16,13 @@ from pasture.interpreter import fields
 from pasture.proc.address_space import WORD_BYTES
 from pasture.proc.pymalloc import own_pools
 
-ROOT = Path(pasture.__file__).parent
+REPOSITORY = Path(pasture.__file__).parents[2]
 ROOMS = (
-    "explain",
-    "doctor",
-    "../../packages/image/src/pasture_image",
-    "sealing/exit.py",
-    "proc/pymalloc.py",
+    "src/pasture/explain",
+    "src/pasture/doctor",
+    "packages/image/src/pasture_image",
+    "src/pasture/sealing/exit.py",
+    "src/pasture/proc/pymalloc.py",
 )
 OTHERS = {
     ("owners.py", "_MAX_KEY = 40"): "characters that are shown of a key",
@@ -33,7 +33,7 @@ OTHERS = {
 
 def files() -> Iterator[Path]:
     for room in ROOMS:
-        path = ROOT / room
+        path = REPOSITORY / room
         yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
 
 

@@ -52,7 +52,7 @@ A_PAGE_SIZE = re.compile(
 
 def lines_with_a_page_size() -> list[str]:
     found = []
-    for file in [*NATIVE.rglob("*.[ch]"), *PACKAGE.rglob("*.py")]:
+    for file in [*NATIVE.rglob("*.[ch]"), *PACKAGE.parent.glob("pasture*/**/*.py")]:
         name = file.relative_to(PACKAGE.parent).as_posix()
         if name in DEFINITIONS:
             continue

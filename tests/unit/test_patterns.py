@@ -21,7 +21,7 @@ pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = (
-    "src/pasture",
+    "src",
     "packages/image/src",
     "packages/pytest-pasture/src",
     "packages/auto/src",

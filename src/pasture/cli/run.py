@@ -22,7 +22,7 @@ from pasture.errors import MissingExtra, UsageError, guess
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
 from pasture.serving.setting import Setting
-from pasture.serving.settings import SETTINGS, read_environment, to_environment
+from pasture.serving.settings import SETTINGS, check_given, to_environment
 from pasture.serving.starter import STUB, VARIABLE, is_python, starter
 from pasture.trust import user_cache
 from pasture.trust.untrusted_text import printable
@@ -207,7 +207,7 @@ def _check(given: Mapping[str, Any]) -> None:
             continue
         for each in raw if isinstance(raw, tuple) else (raw,):
             check(each)
-    read_environment({}, **whole)
+    check_given(**whole)
 
 
 def _check_lifespan(row: Row, lifespan: str, *, reforks: bool) -> None:

@@ -1,7 +1,7 @@
 """A program with all its descendants, so that it can be ended for certain; its log; and signals.
 
 Owns starting, signalling, waiting and ending. Between this process and the program is a guard
-(`pasture.launch.reaper`), which adopts every orphan. Invariant: when `end()` or the `with` block
+(`reaper`), which adopts every orphan. Invariant: when `end()` or the `with` block
 returns, or this process is killed, none of it runs any more, nor does a daemon that left the
 program's session.
 """

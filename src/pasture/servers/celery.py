@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
@@ -29,9 +29,11 @@ from pasture.proc.parent import end_with_parent
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.servers.engine import Engine, installed
 from pasture.serving.after_response import AfterResponse
-from pasture.serving.recycle import MemoryLimit
 from pasture.serving.starter import starter
 from pasture.trust.untrusted_text import complain
+
+if TYPE_CHECKING:
+    from pasture.serving.recycle import MemoryLimit
 
 with installed("celery"):
     import billiard.pool
@@ -76,6 +78,8 @@ class Celery(Engine):
         if limit is not None:
             started.max_memory_per_child = limit.limit_bytes // 1024
         elif started.max_memory_per_child:
+            from pasture.serving.recycle import MemoryLimit
+
             limit = MemoryLimit(started.max_memory_per_child * 1024)
         if limit is not None:
             count_private_memory(limit)

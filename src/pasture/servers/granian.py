@@ -16,7 +16,7 @@ import logging
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.log_lines import enable
 from pasture.own_values import generators
@@ -29,7 +29,9 @@ from pasture.serving.preload import importing
 from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
-from pasture.warmup.warmup import WarmUpReport
+
+if TYPE_CHECKING:
+    from pasture.warmup.warmup import WarmUpReport
 
 with installed("granian"):
     from granian.server.common import AbstractServer
@@ -88,6 +90,8 @@ class Granian(Engine):
 
         def warm_up() -> WarmUpReport:
             if interface == "rsgi":
+                from pasture.warmup.warmup import WarmUpReport
+
                 return WarmUpReport(refused="only applications of ASGI and WSGI are warmed up")
             return warm_up_as_set(
                 application,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.errors import UsageError
 from pasture.own_values import generators
@@ -26,7 +26,9 @@ from pasture.serving.preload import importing
 from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
-from pasture.warmup.warmup import WarmUpReport
+
+if TYPE_CHECKING:
+    from pasture.warmup.warmup import WarmUpReport
 
 with installed("hypercorn"):
     import hypercorn.run

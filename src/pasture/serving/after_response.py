@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import gc_settings
-from pasture.serving.recycle import MemoryLimit, UssWatch
+
+if TYPE_CHECKING:
+    from pasture.serving.recycle import MemoryLimit, UssWatch
 
 
 class AfterResponse:
@@ -34,7 +36,10 @@ class AfterResponse:
             return None
         pid = os.getpid()
         watch = self._watches.get(pid)
-        if watch is None:  # threads that come here at once get one watch: its limit is drawn once
+        if watch is None:
+            from pasture.serving.recycle import UssWatch  # sealed in where a limit has been read
+
+            # Threads that come here at once get one watch: its limit is drawn once.
             watch = self._watches.setdefault(pid, UssWatch(self._limit))
         if not watch.has_passed():
             return None

@@ -30,12 +30,11 @@ from pasture.serving import fork_hook, learned, preload
 from pasture.serving.settings import ServerSettings
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import complain, to_json
-from pasture.warmup.guard import Guard
-from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.probe.probe import Play
     from pasture.serving.restart import Restart
+    from pasture.warmup.warmup import WarmUpReport
 
 WORTH_A_ROUND_OBJECTS = 20_000
 """New objects that make another seal worth it: about 2 MB of private memory in each worker forked
@@ -202,6 +201,7 @@ class Sealer:
             self._seal(warm_up, strict=self._settings.strict)
             return
         from pasture.serving import proving  # now: it is sealed in
+        from pasture.warmup.guard import Guard
 
         served: list[WarmUpReport] = []
 

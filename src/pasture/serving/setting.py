@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import UsageError
@@ -35,6 +36,23 @@ def read_switch(raw: Raw, name: str) -> bool:
     if word not in (True, False, *ON, *OFF):
         raise UsageError(f"{name} is {raw!r}", hint=f"{', '.join(ON)}; or {', '.join(OFF)}")
     return word in (True, *ON)
+
+
+def at_need(place: str) -> Callable[..., Any]:
+    """A function that is imported when it is called first.
+
+    Most settings are never given: `pasture run` reads which there are, and a server would seal in
+    what belongs to those that it does not have.
+
+    Args:
+        place: `module:function`.
+    """
+
+    def call(*arguments: Any) -> Any:
+        module, _, name = place.partition(":")
+        return getattr(import_module(module), name)(*arguments)
+
+    return call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

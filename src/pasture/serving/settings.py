@@ -17,24 +17,42 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, UsageError, guess
 from pasture.reasons import ACCEPTABLE, Reason
-from pasture.refork.schedule import Schedule, parse_schedule
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
-from pasture.serving.recycle import MemoryLimit, parse_limit
-from pasture.serving.setting import Raw, Setting, read_switch, setting
+from pasture.serving.setting import Raw, Setting, at_need, read_switch, setting
 from pasture.trust.untrusted_text import complain
-from pasture.warmup.guard import TOTAL_S
-from pasture.warmup.lazy_imports import DEFAULT_PATTERNS, parse_patterns
-from pasture.warmup.lazy_imports import VARIABLE as LAZY_IMPORTS
-from pasture.warmup.requests import (
-    Requests,
-    parse_header,
-    parse_lines,
-    parse_request,
-    read_requests,
-)
+
+if TYPE_CHECKING:
+    from pasture.refork.schedule import Schedule, parse_schedule
+    from pasture.sealing.policy import Policy, find_policy
+    from pasture.serving.recycle import MemoryLimit, parse_limit
+    from pasture.warmup.lazy_imports import parse_patterns
+    from pasture.warmup.requests import (
+        Requests,
+        parse_header,
+        parse_lines,
+        parse_request,
+        read_requests,
+    )
+else:
+    parse_schedule = at_need("pasture.refork.schedule:parse_schedule")
+    find_policy = at_need("pasture.sealing.policy:find_policy")
+    parse_limit = at_need("pasture.serving.recycle:parse_limit")
+    parse_patterns = at_need("pasture.warmup.lazy_imports:parse_patterns")
+    Requests = at_need("pasture.warmup.requests:Requests")
+    parse_header = at_need("pasture.warmup.requests:parse_header")
+    parse_lines = at_need("pasture.warmup.requests:parse_lines")
+    parse_request = at_need("pasture.warmup.requests:parse_request")
+    read_requests = at_need("pasture.warmup.requests:read_requests")
+
+# What rows say of rooms that they do not import: as there, which a test compares.
+DEFAULT_POLICY = "seal"
+POLICIES = ("stock", "freeze", "warm-freeze", "seal", "refork")
+TOTAL_S = 300.0
+DEFAULT_PATTERNS = "stdlib,pasture"
+LAZY_IMPORTS = "PASTURE_LAZY_IMPORTS"
 
 _MAX_S = 1e6  # 11 days; more is a typing error
 
@@ -286,6 +304,13 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     values = {"policy": policy, "warm_up": warm_up}
     left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
     return ServerSettings(**values, **left)
+
+
+def check_given(**given: Raw) -> None:
+    """Read what is given, and nothing else; raises as `read_environment` would."""
+    for row in _ROWS.values():
+        if any(each.name in given for each in (row, *row.parts)):
+            row.read({}, given)
 
 
 def settings_or_end(**given: Raw) -> ServerSettings:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
 from pasture.serving.sealer import Log, write_to_log
 from pasture.serving.settings import ServerSettings
-from pasture.warmup.warmup import Answer, WarmUpReport, warm_up
 
 if TYPE_CHECKING:
     from pasture.serving.lifespan import SharedLifespan
+    from pasture.warmup.warmup import Answer, WarmUpReport
 
 _ANY = ("", "0.0.0.0", "::")
 
@@ -40,6 +40,8 @@ def warm_up_as_set(
     lifespan, where it has been started once for all workers; `host` and `protocol` are those of
     `pasture.warm_up`.
     """
+    from pasture.warmup.warmup import warm_up  # now: it is sealed in
+
     report = warm_up(
         application,
         settings.warm_up.requests,

@@ -311,6 +311,7 @@ def test_the_collector_rests_during_the_steps_and_is_on_again_afterwards(heap: H
 
 
 def test_an_interpreter_without_the_extension_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    interpreter.native.cache_clear()
     monkeypatch.setattr(interpreter, "_native", None)
     monkeypatch.setattr(interpreter, "_IMPORT_ERROR", "no such file", raising=False)
     assert "no such file" in str(interpreter.current().unsupported)
@@ -344,6 +345,7 @@ def test_what_is_left_out_beside_the_steps_is_reported_without_the_steps(
 def test_an_extension_that_does_not_load_comes_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    interpreter.native.cache_clear()
     monkeypatch.setattr(interpreter, "_native", None)
     monkeypatch.setattr(interpreter, "_IMPORT_ERROR", "undefined symbol", raising=False)
     assert interpreter.BUILD_HERE in str(interpreter.current().unsupported)

@@ -13,10 +13,22 @@ import pytest
 
 import pasture_auto
 from pasture.errors import UnknownPolicy, UsageError
+from pasture.sealing import policy
 from pasture.serving import settings
 from pasture.serving.setting import OFF, ON
 from pasture.serving.settings import SETTINGS, ServerSettings, read_environment, to_environment
+from pasture.warmup import guard, lazy_imports
 from pasture.warmup.requests import Request
+
+
+def test_rows_have_the_defaults_of_the_rooms_that_they_do_not_import() -> None:
+    assert (settings.DEFAULT_POLICY, settings.POLICIES) == (
+        policy.DEFAULT_POLICY,
+        tuple(policy.POLICIES),
+    )
+    assert settings.TOTAL_S == guard.TOTAL_S
+    assert settings.DEFAULT_PATTERNS == lazy_imports.DEFAULT_PATTERNS
+    assert settings.LAZY_IMPORTS == lazy_imports.VARIABLE
 
 
 def test_without_variables_the_arguments_count_and_then_the_defaults() -> None:

@@ -12,10 +12,10 @@ import importlib
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from time import monotonic
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from gunicorn import sock, systemd
 from gunicorn.arbiter import Arbiter
@@ -28,19 +28,21 @@ from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers.gunicorn import asgi, cooperative, rehearsal
+from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
 from pasture.serving import restart
 from pasture.serving.after_response import AfterAnswer
-from pasture.serving.lifespan import SharedLifespan, start_once
 from pasture.serving.moved_import import moved_import
 from pasture.serving.sealer import Sealer
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.protocol import Protocol
-from pasture.warmup.warmup import WarmUpReport
+
+if TYPE_CHECKING:
+    from pasture.serving.lifespan import SharedLifespan
+    from pasture.warmup.warmup import WarmUpReport
 
 
 class SealingArbiter(Arbiter):  # type: ignore[misc]
@@ -128,6 +130,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.log.warning("pasture: %s is no ASGI application: no lifespan", self.app)
             return
         try:
+            from pasture.serving.lifespan import start_once  # now: it is sealed in
+
             self._lifespan = start_once(
                 application, strict=self.settings.strict, log=self.write_to_log
             )
@@ -236,14 +240,21 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         """Seal, if this is the first fork or it is worth sealing again."""
         try:
             with self._as_in_worker(False):
-                self._sealer.before_fork(
-                    self._warm_up,
-                    lambda replay: rehearsal.play(self, worker, replay),
-                    lambda pid: rehearsal.reaped(self, worker, pid),
-                )
+                self._sealer.before_fork(self._warm_up, *self._rehearsal(worker))
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self.unlink_and_end(complain(error))
+
+    def _rehearsal(self, worker: Any) -> tuple[Callable[[Any], None], ...]:
+        """How a probe plays a worker and is put away, where there is one."""
+        if not self.settings.probes:
+            return ()
+        from pasture.servers.gunicorn import rehearsal  # now: it is sealed in
+
+        return (
+            lambda replay: rehearsal.play(self, worker, replay),
+            lambda pid: rehearsal.reaped(self, worker, pid),
+        )
 
     def _start_plain(self, why: str) -> None:
         """Start gunicorn again in this process, before it has taken its listeners."""
@@ -325,6 +336,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         application = self.app.wsgi()
         protocol = protocol_of(self.worker_class, application)
         if not isinstance(protocol, Protocol):
+            from pasture.warmup.warmup import WarmUpReport
+
             return WarmUpReport(refused=protocol)
         return warm_up_as_set(
             application,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.scoreboard.recorder import recorder
 from pasture.serving.after_response import AfterResponse
-from pasture.serving.recycle import MemoryLimit
+
+if TYPE_CHECKING:
+    from pasture.serving.recycle import MemoryLimit
 
 
 class Behind:

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from pasture.log_lines import log
-
 _GUNICORN = "`pasture run gunicorn MODULE:APP -w 4`"
 
 INSTEAD: Mapping[str, str] = {
@@ -70,7 +68,9 @@ def _say(server: str) -> None:
 
     In another thread it serves on the side, metrics for instance.
     """
-    from pasture.serving import sealer  # `pasture run` reads the table above without it
+    # `pasture run` reads the tables above without these.
+    from pasture.log_lines import log
+    from pasture.serving import sealer
 
     global has_said
     is_program = threading.current_thread() is threading.main_thread() and os.getpid() == _pid

@@ -27,17 +27,17 @@ from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, as_in_uvicorn
 from pasture.serving import restart
-from pasture.serving.lifespan import SharedLifespan, start_once
 from pasture.serving.moved_import import EndedBySignal, moved_import
 from pasture.serving.preload import importing
 from pasture.serving.sealer import Sealer, without_exit, write_to_log
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
-from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.probe.replay import Replay
+    from pasture.serving.lifespan import SharedLifespan
+    from pasture.warmup.warmup import WarmUpReport
 
 
 _LOAD_FAILED = 3  # uvicorn's STARTUP_FAILURE, which each version keeps elsewhere
@@ -68,6 +68,8 @@ class SealingSupervisor(Multiprocess):
                 self._application = application = load(config)
             if settings.lifespan == "once":
                 seen = as_in_uvicorn(application, config)
+                from pasture.serving.lifespan import start_once  # now: it is sealed in
+
                 self._lifespan = start_once(seen, strict=settings.strict)
                 config.loaded_app = self._lifespan.wrap(application)
         logs.compare()  # workers have the application's word on uvicorn's loggers

@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from uvicorn.config import Config
 from uvicorn.supervisors.multiprocess import SIGNALS
@@ -20,7 +20,9 @@ from uvicorn.supervisors.multiprocess import SIGNALS
 from pasture.log_lines import log
 from pasture.serving.after_response import AfterResponse
 from pasture.serving.forked_process import Forking, Worker
-from pasture.serving.recycle import MemoryLimit
+
+if TYPE_CHECKING:
+    from pasture.serving.recycle import MemoryLimit
 
 
 class ForkContext(Forking):

@@ -30,10 +30,10 @@ from pasture.serving.sealer import Sealer, show_log, without_exit
 from pasture.serving.warming import warm_up_as_set
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.protocol import Protocol
-from pasture.warmup.warmup import WarmUpReport
 
 if TYPE_CHECKING:
     from pasture.probe.replay import Replay
+    from pasture.warmup.warmup import WarmUpReport
 
 _LAZY = ("lazy-apps", "lazy")
 

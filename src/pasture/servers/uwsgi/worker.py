@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import traceback
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pasture.fork_safety import streams
 from pasture.log_lines import log
@@ -22,7 +22,9 @@ from pasture.sealing import child, exit
 from pasture.servers.uwsgi import hooks
 from pasture.serving import learned
 from pasture.serving.after_response import AfterResponse
-from pasture.serving.recycle import MemoryLimit
+
+if TYPE_CHECKING:
+    from pasture.serving.recycle import MemoryLimit
 
 _after = AfterResponse(None)
 

@@ -2,7 +2,7 @@
 
     closed_loop.py SETTINGS
 
-SETTINGS is a file of JSON, as `pasture.trial.load` writes it. All users take their next request
+SETTINGS is a file of JSON, as `load` writes it. All users take their next request
 from one list, in its order and over again, so that every policy gets the same N requests. One
 thread waits for all connections, which costs less of a processor than a thread for each.
 

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pasture.display.records import decoded
+from pasture.trust.records import decoded
 
 MAX_BYTES = 64 << 20
 _MAX_NUMBER = 1 << 63

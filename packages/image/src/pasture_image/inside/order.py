@@ -15,7 +15,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pasture.display.records import decoded
+from pasture.trust.records import decoded
 from pasture_image.inside import memory
 from pasture_image.inside.notes import SENTENCES, Note
 from pasture_image.inside.times import FileTimes

@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from pasture.display.records import decoded
 from pasture.errors import UsageError
 from pasture.trust import private_files
+from pasture.trust.records import decoded
 from pasture_lab.engine.experiment import Part
 from pasture_lab.engine.figures import Measured, to_plain
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pasture.display.records import decoded
+from pasture.trust.records import decoded
 
 pytestmark = pytest.mark.once
 
