@@ -40,7 +40,7 @@ FLOORS = (
     COMMANDS - ADVISER,
     ADVISER,
     frozenset(("__init__",)),
-    frozenset(("servers", "display", "doctor.trouble")),
+    frozenset(("servers", "display")),
     frozenset(("serving",)),
     frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "own_values"))
     | frozenset(("scoreboard", "launch", "learning", "main_program", "observing", "proc"))
@@ -50,7 +50,7 @@ FLOORS = (
 )
 """Packages and modules right below an import package, from the roof to the ground."""
 
-APART = frozenset(("doctor.trouble",))
+APART: frozenset[str] = frozenset()
 """Modules on another floor than their folder."""
 
 GROUND = FLOORS[-3]

@@ -12,7 +12,6 @@ from pasture.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
-from pasture.reasons import Reason
 from pasture.serving.settings import SETTINGS
 
 _MIN_LIBRARIES_BYTES = 100_000
@@ -41,8 +40,6 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
             late = "the application, or much else, is loaded after the fork"
             fix = "import it in the program that forks, or name it: `--preload` of `pasture run`"
         fix = f"load it before: {fix}"
-        if seen.seal is not None and seen.seal.why is Reason.PLAIN:
-            fix = "see `seal`, which says why it cannot be loaded before"
         yield Finding(
             "preload",
             True,

@@ -91,7 +91,7 @@ def _not_sealed(seen: Evidence) -> Finding:
             True,
             f"it started as without pasture, because {reason}",
             cost="each worker has the application's memory for itself",
-            fix="move it out of the import, or accept it (docs/hazards.md)",
+            fix="move it out of the import, or accept it (docs/what-runs.md)",
         )
     return Finding(
         "seal",

@@ -120,6 +120,7 @@ VALUED = [
     for one in run_command.params
     if isinstance(one, click.Option) and not one.is_flag
     for name in one.opts
+    if name != "--auto"  # its value is optional
 ]
 
 

@@ -73,17 +73,16 @@ class Application(BaseApplication):  # type: ignore[misc]
         raise AssertionError
 
 
-def test_a_start_without_pasture_preloads_nothing_and_an_upgrade_has_all(
+def test_a_start_without_pasture_is_gunicorns_own_and_an_upgrade_has_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(restart.VARIABLE, "{}")
     application = Application()
     monkeypatch.delenv(restart.VARIABLE)
-    application.cfg.set("preload_app", True)
     monkeypatch.setattr(restart, "why_plain", WHY)
     from pasture.servers import gunicorn
 
     arbiter = gunicorn.engine.make_arbiter(application)
     assert isinstance(arbiter, Arbiter) and not isinstance(arbiter, SealingArbiter)
     assert restart.VARIABLE not in application.cfg.env_orig
-    assert not application.cfg.preload_app and restart.VARIABLE not in os.environ
+    assert restart.VARIABLE not in os.environ
