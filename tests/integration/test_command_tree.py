@@ -164,9 +164,9 @@ def ended(
                 os.close(number) if target is None else os.dup2(target, number)
             sys.stdin, sys.stderr = open(0), open(2, "w", errors="backslashreplace")
             sys.stdout = None if out is None else open(1, "w")
-            os.environ.update(
-                {"HOME": str(place), "TMPDIR": str(temporary), "TERM": "dumb"} | (environ or {})
-            )
+            home = {"HOME": str(place), "XDG_CACHE_HOME": str(folder / "cache")}
+            own = {"TMPDIR": str(temporary), "TERM": "dumb"}
+            os.environ.update(home | own | (environ or {}))
             os.execve = lambda *_: os._exit(STARTED)  # type: ignore[assignment]
             if not is_root:
                 give_up_privileges()
