@@ -67,7 +67,7 @@ def test_a_server_starts_without_the_warm_up_that_breaks_its_children(serve, tmp
     assert re.search(
         r"\[ERROR\] pasture: probe: GET /pool: hung in Condition\.wait \(threading\.py:\d+\), "
         r"called by page \(.*probed_app\.py:\d+\); "
-        r"threads of the parent that no worker has: ThreadPoolExecutor-0_0\n",
+        r"threads of the parent that no worker has: consumer\n",
         server.log,
     )
     assert RESTARTED in server.log and RESTARTED_PLAIN not in server.log

@@ -2,13 +2,23 @@
 
 import ctypes
 import os
+import queue
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 
 import pasture
 
 LOADED_BY = os.getpid()
-pool = ThreadPoolExecutor(1)
+jobs = queue.SimpleQueue()
+
+
+def work():
+    while job := jobs.get():
+        job.set_result(0)
+
+
+consumer = threading.Thread(target=work, name="consumer", daemon=True)
 
 
 @pasture.before_fork
@@ -24,7 +34,10 @@ def in_child():
 
 def page(path, method):
     if path == "/pool":  # its thread was started by the warm-up
-        pool.submit(int).result(timeout=3600)
+        if consumer.ident is None:
+            consumer.start()
+        jobs.put(job := Future())
+        job.result(timeout=3600)
     elif path == "/lost" and in_child():
         raise ConnectionResetError("the connection is the parent's")
     elif path == "/native" and in_child():  # C code that keeps the interpreter's lock
