@@ -93,7 +93,7 @@ def answers(port):
 def test_thirty_recycles_under_load_lose_no_request_and_keep_the_limit(start, name):
     if name == "gunicorn-gthread" and gunicorn.version_info < (24,):
         pytest.skip("threaded workers of this gunicorn reset connections at max_requests too")
-    server, port = start(name, "--max-uss", "40M", "--max-uss-jitter", "0.3")
+    server, port = start(name, "--max-uss", "40M")
     given, failures = [], []
     stop = threading.Event()
 

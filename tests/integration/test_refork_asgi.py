@@ -239,7 +239,7 @@ def test_nothing_survives_the_arbiter(start):
 def test_a_worker_of_uvicorn_that_has_passed_its_limit_of_memory_is_replaced(serve):
     server = serve(
         *("-k", UVICORN),
-        options=("--max-uss", "1MiB", "--max-uss-jitter", "0"),
+        options=("--max-uss", "1MiB"),
         app="refork_asgi_app:app",
     )
     pids = set()

@@ -54,7 +54,7 @@ class Dramatiq(Engine):
         """Import what each worker process imports: the broker's module, and those with actors."""
         sys.path[:0] = started.path  # as dramatiq does next
         modules = [started.broker.partition(":")[0], *started.modules]
-        preload.load(modules, is_needed=self.settings.ends_without_a_preload)
+        preload.load(modules, is_needed=self.settings.strict)
         if self.is_command:
             sys.argv[:] = [sys.executable, *sys.orig_argv[1:]]
         multiprocessing.set_start_method("fork", force=True)

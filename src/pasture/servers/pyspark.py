@@ -62,7 +62,7 @@ def prepare(arguments: Sequence[str]) -> Sealer:
             hint="this is the module of Spark's daemon: name it in spark.python.daemon.module",
         ) from error
     with generators.observed():
-        preload.load([worker_module(arguments)], is_needed=settings.ends_without_a_preload)
+        preload.load([worker_module(arguments)], is_needed=settings.strict)
     sealer = Sealer(without_exit(settings))  # workers end by os._exit, in PySpark's daemon
     sealer.before_fork()
     return sealer

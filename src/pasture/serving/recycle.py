@@ -12,7 +12,6 @@ import random
 import resource
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pasture.errors import UsageError
@@ -22,45 +21,22 @@ from pasture.proc.smaps import own_private_bytes
 from pasture.sizing import parse_bytes
 
 MIN_BYTES = 2**20
-DEFAULT_JITTER = 0.1
+_JITTER = 0.1
+"""The largest fraction by which a worker's own limit is lower, so that workers that grow alike do
+not all go at once."""
 LOOK_AT_LEAST_EVERY = 1000
 """Requests. Pages can become private without a fault of this process, when others end."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLimit:
-    """How much private memory a worker may hold."""
-
-    limit_bytes: int  # above it a worker is replaced
-    # The largest fraction by which a worker's own limit is lower, so that workers that grow alike
-    # do not all go at once.
-    jitter: float = DEFAULT_JITTER
-
-    def of_one_worker(self, draw: Callable[[], float] = random.random) -> int:
-        """One worker's own limit, bytes. Drawn for each."""
-        return int(self.limit_bytes * (1 - self.jitter * draw()))
-
-
-def parse_limit(text: str, jitter: str | float = DEFAULT_JITTER) -> MemoryLimit:
+def parse_limit(text: str) -> int:
     """A limit as a user writes it: `200M`, `1.5G`, or bytes. Raises a UsageError at nonsense."""
-    limit, fraction = parse_bytes(text), parse_jitter(jitter)
-    if limit < MIN_BYTES:
+    limit_bytes = parse_bytes(text)
+    if limit_bytes < MIN_BYTES:
         raise UsageError(
             f"a limit of {text} would replace workers endlessly",
             hint="a worker needs some megabytes",
         )
-    return MemoryLimit(limit, fraction)
-
-
-def parse_jitter(text: str | float) -> float:
-    """A jitter as a user writes it. Raises a UsageError at nonsense."""
-    try:
-        fraction = float(text)
-    except ValueError:
-        fraction = -1.0
-    if not 0 <= fraction < 1:
-        raise UsageError(f"{text!r} is no jitter", hint="a fraction, as in 0.1")
-    return fraction
+    return limit_bytes
 
 
 class Usage(NamedTuple):
@@ -104,17 +80,15 @@ class UssWatch:
 
     def __init__(
         self,
-        limit: MemoryLimit,
+        limit_bytes: int,
         *,
         uss: Callable[[], int] = own_private_bytes,
         usage: Callable[[], Usage] = read_usage,
         resident: Callable[[], int] = read_resident_bytes,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        self.limit_bytes = limit.of_one_worker(draw)
-        self._of_all = (
-            f" ({limit.limit_bytes / 1e6:.1f} MB less its jitter)" if limit.jitter else ""
-        )
+        self.limit_bytes = int(limit_bytes * (1 - _JITTER * draw()))
+        self._of_all_bytes = limit_bytes
         self.uss_bytes = 0  # when it had passed the limit
         self._uss, self._usage, self._resident = uss, usage, resident
         self._last = _Look(0, 0, 0)
@@ -152,5 +126,6 @@ class UssWatch:
         growth = recorder.growth()
         return (
             f"private memory of {self.uss_bytes / 1e6:.1f} MB passes this worker's limit of "
-            f"{self.limit_bytes / 1e6:.1f} MB{self._of_all}" + (f"; it {growth}" if growth else "")
+            f"{self.limit_bytes / 1e6:.1f} MB ({self._of_all_bytes / 1e6:.1f} MB less its jitter)"
+            + (f"; it {growth}" if growth else "")
         )

@@ -132,9 +132,7 @@ class Sealer:
             return
         if self.report is None:
             with generators.observed():
-                preload.load(
-                    self._settings.preload, is_needed=self._settings.ends_without_a_preload
-                )
+                preload.load(self._settings.preload, is_needed=self._settings.strict)
             with generators.observed():  # with those of the modules known: an entry may draw
                 profiled.prepare(self._settings, self._log)
             observed = None if warm_up is None else self._observed(warm_up)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pasture.errors import PastureError, UsageError
 from pasture.refork.schedule import MIN_SAVING, Schedule, parse_schedule
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
-from pasture.serving.recycle import DEFAULT_JITTER, MemoryLimit, parse_jitter, parse_limit
+from pasture.serving.recycle import parse_limit
 from pasture.serving.setting import Raw, Setting, setting
 from pasture.trust.untrusted_text import complain
 from pasture.warmup.guard import STEP_S, TOTAL_S
@@ -173,13 +173,6 @@ class ServerSettings:
         default="",
         parse=parse_modules,
     )
-    preload_errors: str | None = setting(
-        "PASTURE_PRELOAD_ERRORS",
-        "--preload-errors",
-        help="If one cannot be imported. warn: log it, and let children import it. fail: exit.  "
-        "[default: warn, and fail with --strict]",
-        takes=("warn", "fail"),
-    )
     profile: Profile | None = setting(
         "PASTURE_PROFILE",
         "--profile",
@@ -208,11 +201,12 @@ class ServerSettings:
     strict: bool = setting(
         "PASTURE_STRICT",
         "--strict",
-        help="Exit instead of forking unsealed, or with threads or connections that a fork breaks.",
+        help="Exit instead of forking unsealed, without a module of --preload, or with threads or "
+        "connections that a fork breaks.",
         takes=bool,
         default=False,
     )
-    memory_limit: MemoryLimit | None = setting(
+    memory_limit: int | None = setting(
         "PASTURE_MAX_USS",
         "--max-uss",
         metavar="SIZE",
@@ -220,18 +214,6 @@ class ServerSettings:
         parse=parse_limit,
         engines=lambda engine: engine.replaces_workers,
         refusal=("{} has no way to replace a worker", "leave --max-uss out"),
-        parts=(
-            Setting(
-                variable="PASTURE_MAX_USS_JITTER",
-                option="--max-uss-jitter",
-                metavar="FRACTION",
-                help="Lower each worker's limit by a random fraction up to this.  "
-                f"[default: {DEFAULT_JITTER}]",
-                takes=float,
-                default=DEFAULT_JITTER,
-                check=parse_jitter,
-            ),
-        ),
     )
     refork: Schedule | None = setting(
         "PASTURE_REFORK",
@@ -329,11 +311,6 @@ class ServerSettings:
     report_file: Path | None = setting(
         "PASTURE_REPORT_FILE", takes=Path, help="Write a copy of the seal's report here, as JSON."
     )
-
-    @property
-    def ends_without_a_preload(self) -> bool:
-        """Whether a module that cannot be preloaded ends the parent."""
-        return self.preload_errors == "fail" or (self.preload_errors is None and self.strict)
 
     @property
     def serves_before_the_fork(self) -> bool:

@@ -78,7 +78,6 @@ def test_variables_that_no_option_sets_stay_as_they_are(
         (["--warm-file", "/does/not/exist", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-timeout", "-1", "gunicorn", "app:app"], UsageError.exit_code),
         (["--max-uss", "some", "gunicorn", "app:app"], UsageError.exit_code),
-        (["--max-uss", "200M", "--max-uss-jitter", "2", "gunicorn", "app"], UsageError.exit_code),
         (["--max-uss", "200M", "python", "app.py"], UsageError.exit_code),
         (["--refork", "fifty", "gunicorn", "app:app"], UsageError.exit_code),
         (["--refork", "50", "uwsgi"], UsageError.exit_code),

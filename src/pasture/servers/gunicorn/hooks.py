@@ -9,7 +9,6 @@ from typing import Any
 from pasture.scoreboard.recorder import recorder
 from pasture.serving import profiled
 from pasture.serving.after_response import AfterResponse
-from pasture.serving.recycle import MemoryLimit
 
 
 class Behind:
@@ -43,7 +42,7 @@ class AfterRequest:
     at `max_requests`: it takes no more connections, finishes those it has, and is replaced.
     """
 
-    def __init__(self, users: Callable[..., object], limit: MemoryLimit | None) -> None:
+    def __init__(self, users: Callable[..., object], limit: int | None) -> None:
         self.then: Callable[[Any, Any], None] | None = None
         self._users = users
         self._after = AfterResponse(limit)
@@ -66,7 +65,7 @@ class AfterRequest:
 
 
 def call_after_request(
-    cfg: Any, limit: MemoryLimit | None, then: Callable[[Any, Any], None] | None = None
+    cfg: Any, limit: int | None, then: Callable[[Any, Any], None] | None = None
 ) -> None:
     """Have workers count each response, and end after one if they pass a limit.
 

@@ -20,7 +20,6 @@ from uvicorn.supervisors.multiprocess import SIGNALS
 from pasture.log_lines import log
 from pasture.serving.after_response import AfterResponse
 from pasture.serving.forked_process import Forking, Worker
-from pasture.serving.recycle import MemoryLimit
 
 
 class ForkContext(Forking):
@@ -132,7 +131,7 @@ class AfterRequest:
     finishes what it has, and uvicorn replaces it.
     """
 
-    def __init__(self, application: Any, limit: MemoryLimit | None) -> None:
+    def __init__(self, application: Any, limit: int | None) -> None:
         self._application = application
         self._after = AfterResponse(limit)
 

@@ -21,12 +21,11 @@ from pasture.sealing import child, exit
 from pasture.servers.uwsgi import hooks
 from pasture.serving import profiled
 from pasture.serving.after_response import AfterResponse
-from pasture.serving.recycle import MemoryLimit
 
 _after = AfterResponse(None)
 
 
-def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None:
+def begin(uwsgi: Any, *, leaves: bool, limit: int | None = None) -> None:
     """Take the policy's steps for children. In a worker, right after the fork.
 
     `leaves` says whether it leaves without finalization, `limit` is of its private memory.
