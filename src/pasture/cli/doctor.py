@@ -16,7 +16,7 @@ import click
 from pasture.cli.numbers import PID, Number
 from pasture.display.atomic import write_json
 from pasture.display.json_option import json_option
-from pasture.display.terminal import Terminal, error_terminal, output_terminal
+from pasture.display.terminal import error_terminal, output_terminal
 from pasture.display.units import megabytes
 from pasture.doctor import checks, hung, sharing, trouble, waits
 from pasture.doctor.boot import boot
@@ -89,7 +89,10 @@ def command(
         write_json(json_file, document)
     terminal = output_terminal(json_file)
     print_findings(findings, terminal)
-    _print_built(built, terminal)
+    if built:
+        terminal.print("a worker imported for itself, about (lines for a file of --auto):")
+    for one in built:
+        terminal.print(printable(f"{megabytes(one.bytes):>10}  {one.entry}"), markup=False)
     found = sum(finding.is_obstacle for finding in findings)
     if found:
         raise ObstaclesFound(verdict(found), hint="each says above how to fix it")
@@ -141,11 +144,3 @@ def built_alone(evidence: Evidence) -> list[Built]:
 
 def _total(built: list[Built]) -> int:
     return sum(one.bytes for one in built)
-
-
-def _print_built(built: list[Built], console: Terminal) -> None:
-    if not built:
-        return
-    console.print("a worker imported for itself, about (lines for a file of --auto):")
-    for one in built:
-        console.print(printable(f"{megabytes(one.bytes):>10}  {one.entry}"), markup=False)

@@ -59,7 +59,9 @@ def _heads(objects: Objects, os_pages: Array) -> Array:
     rows = objects.space.os_pages_there(os_pages)
     offset = objects.fields["object"]["ob_type"] // WORD_BYTES
     words = rows[:, offset :: _STEP_BYTES // WORD_BYTES]
-    low, high = _interpreter(objects)
+    # Where the interpreter's own data lies, and with it the type of code.
+    own = [m for m in objects.space.mappings if m.is_file and is_interpreter(m.path)]
+    low, high = min((m.start for m in own), default=0), max((m.end for m in own), default=0)
     page, place = np.nonzero((words >= np.uint64(low)) & (words < np.uint64(high)))
     types = words[page, place]
     found = {t: objects.type_at(t) for t in np.unique(types).tolist()}
@@ -67,12 +69,6 @@ def _heads(objects: Objects, os_pages: Array) -> Array:
     chosen = np.isin(types, np.array(codes, dtype=np.uint64))
     starts = os_pages[page[chosen]] + place[chosen].astype(np.uint64) * np.uint64(_STEP_BYTES)
     return np.stack((starts, types[chosen]))
-
-
-def _interpreter(objects: Objects) -> tuple[int, int]:
-    """Where the interpreter's own data lies, and with it the type of code."""
-    own = [m for m in objects.space.mappings if m.is_file and is_interpreter(m.path)]
-    return min((m.start for m in own), default=0), max((m.end for m in own), default=0)
 
 
 @lru_cache(maxsize=1)

@@ -93,7 +93,10 @@ def _treemap(leaves: Sequence[tuple[tuple[str, ...], float, str]], unit: str, wh
     figure = go.Figure(
         go.Treemap(
             ids=list(ids.values()),
-            labels=[_plain(place[-1]) if place else whole for place in places],
+            # Names in which plotly sees none of the tags that it knows: links, styles.
+            labels=[
+                escape(printable(place[-1]), quote=False) if place else whole for place in places
+            ],
             parents=[ids[place[:-1]] if place else "" for place in places],
             values=[sizes[place] for place in places],
             marker={"colors": [colors[place] for place in places]},
@@ -105,11 +108,6 @@ def _treemap(leaves: Sequence[tuple[tuple[str, ...], float, str]], unit: str, wh
     )
     figure.update_layout(margin={"t": 6, "l": 0, "r": 0, "b": 0}, font={"size": 13})
     return figure
-
-
-def _plain(name: str) -> str:
-    """A name in which plotly sees none of the tags that it knows: links, styles."""
-    return escape(printable(name), quote=False)
 
 
 def _memory_map(found: Explanation) -> Any:

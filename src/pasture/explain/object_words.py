@@ -123,7 +123,9 @@ class ObjectWords:
         start = self._fields["code"]["co_code_adaptive"]
         for code in np.unique(codes):
             chosen = np.flatnonzero(codes == code)
-            begin, size = int(code) + start, self._code_bytes(int(code))
+            begin = int(code) + start
+            units = self._parent.word(int(code) + self._fields["object"]["ob_size"]) & 0xFFFFFFFF
+            size = self._fields["(code)"]["unit_bytes"] * units
             pad = begin % 8
             if not 0 < size <= _MAX_CODE_BYTES:
                 continue
@@ -136,10 +138,6 @@ class ObjectWords:
             word = np.clip(word, 0, len(counters) - 1)
             counting = chosen[counters[word]]
             words.decide(at[counting], Cause.CODE_COUNTER, Label("code", "counter"))
-
-    def _code_bytes(self, address: int) -> int:
-        units = self._parent.word(address + self._fields["object"]["ob_size"]) & 0xFFFFFFFF
-        return self._fields["(code)"]["unit_bytes"] * units
 
     def _by_storage(self, words: Words, at: Array, index: Array, offsets: Array) -> None:
         if not len(at):

@@ -1,9 +1,9 @@
 """The figures of one server in Prometheus's form.
 
 Owns the prefix of their names, and names, help and labels of what is not on the scoreboard:
-docs/grafana-dashboard.json and docs/operate.md use them. Reads the
-server's scoreboard and what the kernel says of its processes, but no file that the server names.
-Remembers only how much private memory each worker had first.
+docs/grafana-dashboard.json and docs/operate.md use them. Reads the server's scoreboard and what the
+kernel says of its processes, but no file that the server names. Remembers only how much private
+memory each worker had first.
 """
 
 from __future__ import annotations
@@ -139,7 +139,6 @@ class ServerCollector(Collector):
 def _of_workers(
     name: str, help_text: str, sample: Sample, figure: Callable[[ProcessMemory], float]
 ) -> Metric:
-    """A figure of each worker."""
     gauge = GaugeMetricFamily(f"pasture_process_{name}", help_text, labels=("role", "pid"))
     for worker in sample.workers:
         gauge.add_metric(("worker", str(worker.pid)), figure(worker))

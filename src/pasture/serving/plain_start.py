@@ -9,8 +9,7 @@ from pasture.interpreter import current
 from pasture.log_lines import NO_SEAL
 from pasture.reasons import Reason
 from pasture.scoreboard.recorder import recorder
-from pasture.sealing import shown
-from pasture.sealing.report import SealReport
+from pasture.sealing.report import SealReport, show_report
 from pasture.serving import restart
 from pasture.serving.settings import ServerSettings
 
@@ -27,6 +26,6 @@ def announce(settings: ServerSettings, log: Callable[[int, str], object]) -> boo
         steps=(),
         why=Reason.PLAIN,
     )
-    shown.show(report)
+    show_report(report)
     recorder.show_seal({**report.as_dict(), "serves": ""})
     return True

@@ -27,7 +27,7 @@ from pasture.trust.untrusted_text import complain
 if TYPE_CHECKING:
     from pasture.refork.schedule import Schedule, parse_schedule
     from pasture.sealing.policy import Policy, find_policy
-    from pasture.serving.recycle import MemoryLimit, parse_limit
+    from pasture.serving.recycle import parse_limit
     from pasture.warmup.lazy_imports import parse_patterns
     from pasture.warmup.requests import (
         Requests,
@@ -198,7 +198,7 @@ class ServerSettings:
         takes=bool,
         default=False,
     )
-    memory_limit: MemoryLimit | None = setting(
+    memory_limit: int | None = setting(
         "PASTURE_MAX_USS",
         "--max-uss",
         metavar="SIZE",
