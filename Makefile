@@ -58,7 +58,7 @@ setup: .venv/.stamp ## .venv/bin/pasture on the best interpreter, with all extra
 demo: .venv/.stamp ## The bundled site under each policy: a table and var/demo.html
 	@.venv/bin/python -m demo $(ARGS)
 
-test-unit: .venv/.stamp ## No fork, no server: seconds (ARGS="-k smaps")
+test-unit: .venv/.stamp ## No fork, no server (ARGS="-k smaps")
 	@.venv/bin/pytest tests/unit tests/tools $(COMPANIONS:%=%/tests/unit) $(ARGS)
 
 format: .venv/.stamp ## Put the C and Python code into shape

@@ -39,7 +39,7 @@ WAYS = (*BY_HAND, "auto, first start", "auto, second start")
 def options_of(way: str, site: Site, learned: Path) -> tuple[str, ...]:
     """Of `pasture run`."""
     if way.startswith("auto"):
-        return ("--auto", "--learn", str(learned))
+        return (f"--auto={learned}",)
     pages = (word for page in site.warm for word in ("--warm", page)) if "list" in way else ()
     reforks = "refork" in way and ENGINES[site.serve[0]].reforks
     return (*pages, *(("--policy", "seal", "--refork", REFORK) if reforks else ()))
@@ -100,7 +100,7 @@ def main(names: tuple[str, ...], count: int) -> None:
     for site in [sites[name] for name in names]:
         make_environment(site)
         with tempfile.TemporaryDirectory() as folder:
-            learned = Path(folder) / "learned.profile"
+            learned = Path(folder) / "learned.auto"
             found = {way: measure(site, way, count, learned) for way in WAYS}
         best = min(found[way] for way in BY_HAND)
         ratios = (f"{found[way] / best:.2f}" for way in WAYS if way not in BY_HAND)

@@ -1,11 +1,11 @@
-"""What a recorded profile saves, and what recording one costs.
+"""What `--auto` saves from its second start on, and what recording costs.
 
 `jobs`: a pool and a worker of Celery whose functions import pandas inside. `spark`: a user-defined
-function of PySpark's that does so; it needs a Java. `site`: the bundled site
-with no warm-up, with a profile, with that and a visitor's session, and with its complete warm-up
-list. `cost`: processor time of a worker a request, while it records and without. With names of
-sites of `make bench-sites`, those in the place of all that. Each round runs every way once, in
-turned-around order; ratios are formed within a round.
+function of PySpark's that does so; it needs a Java. `site`: the bundled site under stock, sealed,
+with what was learned, and with its complete warm-up list. `cost`: processor time of a worker a
+request, while it records and without. With names of sites of `make bench-sites`, those in the place
+of all that. Each round runs every way once, in turned-around order; ratios are formed within a
+round.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ HERE = Path(__file__).parent / "programs"
 TIMEOUT_S = 120.0
 VISITS = 3
 COST_VISITS = 6
+
+STOCK = {"PASTURE_POLICY": "stock"}
 
 Figures = Mapping[str, float]
 Environ = Mapping[str, str]
@@ -136,7 +138,7 @@ def visit_site(folder: Path, variables: Environ) -> Figures:
 
 
 def cost_of(folder: Path, variables: Environ) -> Figures:
-    if learned := variables.get("PASTURE_LEARN"):
+    if learned := variables.get("PASTURE_AUTO"):
         Path(learned).unlink(missing_ok=True)
     paths, headers = load()
     with site(variables, folder) as (pid, port):
@@ -179,14 +181,14 @@ def show_others(folder: Path, rounds: int, names: Sequence[str]) -> None:
         prepare(chosen)
         python = chosen.python_program
         measure = partial(visit_other, folder, chosen, python)
-        learned = str(folder / f"{name}.profile")
-        measure({"PASTURE_LEARN": learned})
+        learned = {"PASTURE_AUTO": str(folder / f"{name}.auto")}
+        measure(learned)
         by_hand = {"PASTURE_WARM_FILE": str(chosen.data / "urls.txt")}
         if file := headers_of(chosen):
-            by_hand["PASTURE_WARM"] = file.read_text()
-        ways = {"no warm-up": {}, "profile": {"PASTURE_PROFILE": learned}, "by hand": by_hand}
+            by_hand["PASTURE_WARM_HEADERS_FILE"] = str(file)
+        ways = {"stock": STOCK, "sealed": {}, "auto": learned, "by hand": by_hand}
         title = f"{name}: ms of the first request, MB after all of them {VISITS} times"
-        compare(title, measure, ways, rounds, "no warm-up", "by hand")
+        compare(title, measure, ways, rounds, "stock")
 
 
 # -- all
@@ -228,29 +230,30 @@ def show_spark(folder: Path, rounds: int) -> None:
 
 def show_job(kind: str, folder: Path, rounds: int) -> None:
     measure = partial(jobs, kind, folder)
-    learned = str(folder / f"{kind}.profile")
-    measure({"PASTURE_LEARN": learned})
-    ways = {"sealed": {}, "with a profile": {"PASTURE_PROFILE": learned}}
+    learned = {"PASTURE_AUTO": str(folder / f"{kind}.auto")}
+    measure(learned)
+    ways = {"sealed": {}, "auto": learned}
     compare(f"{kind}: MB a worker, ms of its first job", measure, ways, rounds, "sealed")
 
 
 def show_site(folder: Path, rounds: int) -> None:
-    learned = str(folder / "site.profile")
-    cost_of(folder, {"PASTURE_LEARN": learned})
-    session = {"PASTURE_WARM": (SITE / "var" / "headers.txt").read_text()}
-    profile = {"PASTURE_PROFILE": learned}
+    learned = {"PASTURE_AUTO": str(folder / "site.auto")}
+    cost_of(folder, learned)
+    whole = folder / "whole.txt"
+    parts = (SITE / "var" / name for name in ("headers.txt", "urls.txt"))
+    whole.write_text("".join(part.read_text() for part in parts))
     ways = {
-        "no warm-up": {},
-        "profile": profile,
-        "profile, session": {**profile, **session},
-        "complete list": {"PASTURE_WARM_FILE": str(SITE / "var" / "urls.txt"), **session},
+        "stock": STOCK,
+        "sealed": {},
+        "auto": learned,
+        "complete list": {"PASTURE_WARM_FILE": str(whole)},
     }
     title = "site: ms of the first request, MB after it and after 180 more"
-    compare(title, partial(visit_site, folder), ways, rounds, "no warm-up", "complete list")
+    compare(title, partial(visit_site, folder), ways, rounds, "stock")
 
 
 def show_cost(folder: Path, rounds: int) -> None:
-    ways = {"sealed": {}, "recording": {"PASTURE_LEARN": str(folder / "cost.profile")}}
+    ways = {"sealed": {}, "recording": {"PASTURE_AUTO": str(folder / "cost.auto")}}
     title = f"cost: ms of processor time a request, {60 * COST_VISITS} from the start on"
     compare(title, partial(cost_of, folder), ways, rounds, "sealed")
 
@@ -263,7 +266,7 @@ PARTS = {"jobs": show_jobs, "spark": show_spark, "site": show_site, "cost": show
 @click.option("--rounds", default=3, show_default=True)
 @click.argument("others", nargs=-1, metavar="[SITE]...")
 def main(part: str | None, rounds: int, others: tuple[str, ...]) -> None:
-    """Programs with a recorded profile, and without one."""
+    """Programs under `--auto`, and without it."""
     if not (SITE / "var" / "urls.txt").exists():
         subprocess.run([sys.executable, "manage.py", "fill"], cwd=SITE, check=True)
     with tempfile.TemporaryDirectory(prefix="pasture-learn-") as name:

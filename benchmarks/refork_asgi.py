@@ -23,7 +23,7 @@ from rich.table import Table
 from benchmarks.uvicorn_workers import APP, PASTURE, PATHS, TIMEOUT_S, WARM, Served
 from matrix.spread import spread_of
 from pasture.launch.ports import LOOPBACK
-from pasture.scoreboard.reader import molds_of
+from pasture.scoreboard.reader import read_entries
 
 REFORK = ("--refork", "50,100000")
 VARIANTS: Mapping[str, Sequence[str]] = {
@@ -54,7 +54,7 @@ def measure(variant: str, workers: int, folder: Path) -> tuple[float, int, int]:
             timeout_s=TIMEOUT_S,
         )
         server.serve_all_paths()
-        molds = molds_of(server.pid)
+        molds = {one.pid for one in read_entries(server.pid).values() if one.role == "mold"}
         full = {p.pid: p.memory_full_info() for p in parent.children()}
         private = [info.uss for pid, info in full.items() if pid not in molds]
         pss = parent.memory_full_info().pss + sum(info.pss for info in full.values())

@@ -75,7 +75,7 @@ def _try(
     words += ["-w", workers, "-c", _USERS_A_WORKER * workers, "-n", requests]
     words += ["--urls-file", site.data / "urls.txt"]
     if (site.data / "headers.txt").exists():
-        words += ["--headers-file", site.data / "headers.txt"]
+        words += ["--urls-file", site.data / "headers.txt"]
     words += ["--json", report, "--log-dir", site.data / "logs", "--chdir", site.data / site.chdir]
     words += ["--server-timeout", BOOT_S]
     known = {"PYTHONPATH": ""} | variables(site, {})

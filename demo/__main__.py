@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> None:
         *(sys.executable, "-m", "pasture", "try", "meadow.wsgi:application"),
         *("--chdir", str(SITE)),
         *("--urls-file", str(DATA / "urls.txt")),
-        *("--headers-file", str(DATA / "headers.txt")),
+        *("--urls-file", str(DATA / "headers.txt")),
         *("--html", str(REPORTS / "demo.html")),
         *("--json", str(REPORTS / "demo.json")),
     ]

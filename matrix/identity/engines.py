@@ -1,7 +1,7 @@
 """How the zoo is started: a row an engine, a command for each mode, and what has its workers write.
 
-Modes are `plain`, `run` (`pasture run`), `seal` (`PASTURE=seal`), `warm` (a warm-up), `profile` (a
-profile that names all that it could) and `refork`. Everything listens on loopback alone, and has
+Modes are `plain`, `run` (`pasture run`), `seal` (`PASTURE=seal`), `warm` (a warm-up), `auto` (a
+file that names the late import) and `refork`. Everything listens on loopback alone, and has
 ended when a run returns.
 """
 
@@ -22,12 +22,13 @@ from matrix.engines.environments import python_for
 from matrix.redis_server import redis_server
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group, environment
+from pasture.learning import file as learned
 
 PROGRAMS = Path(__file__).with_name("programs")
 WORKERS = 2
 TIMEOUT_S = 180.0
-WEB = ("plain", "run", "seal", "warm", "profile")
-QUEUE = ("plain", "run", "seal", "profile")
+WEB = ("plain", "run", "seal", "warm", "auto")
+QUEUE = ("plain", "run", "seal", "auto")
 REFORKED = "all workers are of generation 1"
 
 Found = list[Mapping[str, Mapping[str, Any]]]
@@ -59,8 +60,8 @@ class Start:
         return self.folder / "zoo.jsonl"
 
     @property
-    def profile(self) -> Path:
-        return self.folder / "zoo.profile"
+    def learned(self) -> Path:
+        return self.folder / "zoo.auto"
 
     def command(self, program: str, *words: str, preload: str = "") -> list[str]:
         """A program of the environment's, by its name, in this mode."""
@@ -69,7 +70,7 @@ class Start:
         options = ["--preload", preload] if preload else []
         options += {
             "warm": ["--warm", "/"],
-            "profile": ["--profile", str(self.profile)],
+            "auto": [f"--auto={self.learned}"],
             "refork": ["--refork", "2"],
         }.get(self.mode, [])
         return [str(self.python), "-m", "pasture", "run", *options, program, *words]
@@ -124,7 +125,7 @@ class Engine:
             start = Start(
                 self.name, mode, folder, python_for(self.environment), free_port(), broker
             )
-            write_profile(start.profile)
+            learned.write(start.learned, {"module zoo_late": learned.NEW})
             return self._run(start)
 
     @contextmanager
@@ -183,15 +184,6 @@ def _put(start: Start) -> None:
     time.sleep(1.0)
 
 
-def write_profile(path: Path) -> None:
-    """A profile with all that one could name of the zoo."""
-    names = (PROGRAMS / "zoo.py").read_text().partition("TAKEN = {")[2].partition("\n}\n")[0]
-    number = sum(line.startswith('    "') for line in names.splitlines())
-    caches = "".join(f"cache zoo:cache_{index}\n" for index in range(number))
-    path.write_text(f"# pasture profile 1\nmodule zoo_late\n{caches}")
-    path.chmod(0o600)
-
-
 def _gunicorn(*options: str) -> Callable[[Start], list[str]]:
     def command(start: Start) -> list[str]:
         bind = f"127.0.0.1:{start.port}"
@@ -245,7 +237,7 @@ def _program(name: str, *words: str) -> Callable[[Start], list[str]]:
     def command(start: Start) -> list[str]:
         sealed = () if start.mode == "plain" else ("sealed",)
         script = str(PROGRAMS / name)
-        if start.mode in ("run", "profile"):
+        if start.mode in ("run", "auto"):
             return start.command("--", "python", script, *words, *sealed)
         return [str(start.python), script, *words, *sealed]
 

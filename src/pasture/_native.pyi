@@ -6,6 +6,7 @@ reason as text; `RuntimeError` from `check_layout` means "refuse to go on".
 """
 
 from collections.abc import Callable, Iterable
+from types import CodeType
 from typing import Any, NoReturn, TypedDict
 
 UNSUPPORTED: str | None
@@ -145,9 +146,6 @@ def fix_counts() -> CountHistory:
     Runs by itself when a collection starts, if enough processor time has passed.
     """
 
-def fix_counts_if_due() -> None:
-    """The same, if enough processor time has passed: for programs that never collect."""
-
 def forget_code_runs() -> None:
     """Forget which code has run so far, so that `gather_code` finds what runs from now on."""
 
@@ -159,6 +157,14 @@ def keep_code_runs(keep: bool, /) -> None:
 def code_that_ran() -> bytes:
     """Addresses of the code that `gather_code` would copy, 8 bytes each in the machine's order,
     some more than once. They hold in this process and in those forked from it.
+
+    Raises:
+        MemoryError: for want of working memory.
+    """
+
+def code_objects(ran: bool, /) -> list[CodeType]:
+    """The code of all functions, and what is nested in it, once each; with `ran` only what
+    `gather_code` would copy.
 
     Raises:
         MemoryError: for want of working memory.

@@ -123,16 +123,3 @@ def collect_between_requests() -> int:
         Number of unreachable objects; 0 if no collection was run.
     """
     return collect() if native().full_collection_pays() or is_nearly_due() else 0
-
-
-def fix_counts() -> None:
-    """Restore reference counts of sealed objects that old extensions have moved, if that is due.
-
-    Every garbage collection does this. Call it now and then in a process that never collects: the
-    collector is off, or a loop makes many calls and no containers. If it is not due it costs a
-    microsecond. docs/seal.md, "Extensions", says what moves the counts.
-
-    Raises:
-        UnsupportedInterpreter: there is no extension for this interpreter.
-    """
-    native().fix_counts_if_due()

@@ -16,7 +16,7 @@ PREFIX = "pasture: "
 NO_REFORK = "no refork: %s"
 REFORK_FAILED = "refork to generation %s failed: %s; generation %s goes on; %s"
 REFORKED = "all workers are of generation %s"
-NO_SEAL = "not sealed: %s"
+NO_SEAL = "no seal: %s"
 WARM_UP_STEP = "warm-up: %s"
 WARM_UP_END = "warm-up: %s requests, %s failed"
 

@@ -236,20 +236,14 @@ def _no_trial(path: Path) -> UsageError:
 
 
 def _moments_of(trial: Path, policy: str) -> tuple[Moment, ...]:
-    """The worst moments of a policy; of a document without them, the one after the load."""
+    """The worst moments of a policy."""
     policies = read_trial(trial)["policies"]
     if policy not in policies:
         raise UsageError(
             f"{trial} has no figures of {policy}", hint=f"it has {', '.join(policies)}"
         )
     try:
-        found = policies[policy]
-        private, total = int(found["private_bytes_median"]), int(found["total_pss_bytes"])
-        idle = {
-            "private_bytes": private,
-            "parent_bytes": max(0, total - private * len(found["workers"])),
-        }
-        moments = found.get("worst_moments") or [idle]
+        moments = policies[policy]["worst_moments"]
         return tuple(Moment(int(m["private_bytes"]), int(m["parent_bytes"])) for m in moments)
     except (ValueError, KeyError, TypeError):
         raise _no_trial(trial) from None

@@ -9,6 +9,8 @@ import datetime
 import gc
 import importlib.util
 import os
+import select
+import socket
 import sys
 import weakref
 from collections.abc import Callable
@@ -574,6 +576,30 @@ def add_and_drop_hooks() -> None:
             _native.drop_audit_hook(hook)
 
 
+inherited = (-1, 0)
+watching: select.epoll
+
+
+def connect_out() -> None:
+    global inherited, watching
+    with contextlib.suppress(OSError):  # the number may have been closed: no object has it
+        os.close(inherited[0])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        number = socket.create_connection(server.getsockname()).detach()
+    watching = select.epoll()
+    watching.register(number, select.EPOLLIN)
+    inherited = number, os.fstat(number).st_ino
+    _native.keep_spare_end()
+
+
+def is_isolated() -> list[str]:
+    try:
+        shares = os.fstat(inherited[0]).st_ino == inherited[1]
+    except OSError:
+        shares = False
+    return ["the stream is still the parent's"] if shares else []
+
+
 def register_hooks() -> None:
     for _ in range(2):
         os.register_at_fork(before=nothing)
@@ -599,6 +625,7 @@ ENTRIES: dict[str, Entry] = {
     "fix_counts": Entry(_native.fix_counts, sealed),
     "shown": Entry(show_all, sealed_with_a_file),
     "code_that_ran": native("code_that_ran"),
+    "code_objects": native("code_objects", False),
     "collect": Entry(lambda: _native.collect(False), make_shadow, again=garbage),
     "collect_frozen": Entry(lambda: _native.collect(True), make_shadow, again=garbage),
     "watched_collect": Entry(watched_collect, make_shadow, again=garbage),
@@ -646,6 +673,11 @@ ENTRIES: dict[str, Entry] = {
     "run_before_fork": Entry(lambda: _native.run_before_fork(nothing, 1), register_hooks),
     "report_unflushed": native("report_unflushed", None, OSError("full")),
     "finalize_before_modules": native("finalize_before_modules"),
+    "isolate_streams": Entry(
+        lambda: _native.isolate_streams((inherited,), (watching.fileno(),)),
+        again=connect_out,
+        look=is_isolated,
+    ),
     "learn_stream_owner": Entry(lambda: _native.learn_stream_owner(sys.stdout.buffer)),
     "choose_code": Entry(lambda: _native.choose_code(_native.code_that_ran())),
 }

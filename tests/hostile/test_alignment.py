@@ -25,7 +25,8 @@ STEPS = {
     "seal": "pasture.seal()",
     "collect": "pasture.collect()",
     "install": "pasture.gc.install(); gc.collect()",
-    "side-table": "pasture.seal('side-table'); gc.collect(); in_child(gc.collect)",
+    "nothing frozen": "pasture.seal(pasture.Policy('own', heap=('collect"
+    "',), in_child=('full-out-of-line',))); gc.collect(); in_child(gc.collect)",
     "seal and collect": "pasture.seal(); pasture.collect(); in_child(pasture.collect)",
 }
 

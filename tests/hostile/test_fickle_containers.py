@@ -16,7 +16,8 @@ RUNS = {
 PLACES = {
     "parent": "report = lambda run: print(run())",
     "sealed child": "pasture.seal(); report = in_child",
-    "side-table": "pasture.seal('side-table'); report = in_child",
+    "nothing frozen": "pasture.seal(pasture.Policy('own', heap=('collect"
+    "',), in_child=('full-out-of-line',))); report = in_child",
 }
 
 

@@ -113,11 +113,12 @@ def test_where_all_imports_are_lazy_what_was_needed_is_bound_and_the_rest_is_nev
         """
         from pasture.sealing.gc_settings import begin_loading
         os.environ["PASTURE_LAZY_IMPORTS"] = "registered"
-        begin_loading(pasture.POLICIES["lazy"])
+        sys.set_lazy_imports("all")
+        begin_loading(pasture.POLICIES["seal"])
         import site_of_ours
         site_of_ours.needed.value
         print(hasattr(sys, "registered"))
-        report = pasture.seal("lazy")
+        report = pasture.seal()
         left = sorted(name for name, one in vars(site_of_ours).items() if "lazy" in str(type(one)))
         print(report.sealed, left, vars(site_of_ours)["value"])
         print([name in sys.modules for name in ("needed", "deeper", "forgotten", "package")])

@@ -49,8 +49,8 @@ def start(folder, policy, parent_itself, name, text):
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("policy", "parent_itself"),
-    [("stock", False), ("seal", False), ("seal", True), ("dismiss", False)],
-    ids=["stock", "sealed parent's child", "sealed parent itself", "dismissed"],
+    [("stock", False), ("seal", False), ("seal", True)],
+    ids=["stock", "sealed parent's child", "sealed parent itself"],
 )
 def test_the_process_ends(tmp_path, policy, parent_itself):
     """As it does unsealed: at its end CPython gives up on a lock after a second."""

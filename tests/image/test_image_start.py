@@ -17,8 +17,6 @@ from pathlib import Path
 import pytest
 from images import STUB, TIMEOUT_S, Images
 
-from pasture.profile import file
-
 pytestmark = pytest.mark.integration
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
@@ -120,13 +118,11 @@ def test_an_image_that_was_built_with_lazy_imports_ends_its_programs_quietly(
 
 @pytest.mark.once
 def test_nothing_lies_in_an_image_but_what_is_meant_to(own_images: Images) -> None:
-    """With all that a build can do: a profile, a rehearsal, requests, a level of processors."""
+    """With all that a build can do: a rehearsal, requests, a level of processors."""
     own_images.module("warmed_site", APPLICATION)
     rehearsal = own_images.module("rehearsal", "import json\n")
-    profile = own_images.folder / "profile.json"
-    profile.write_text(file.Profile().text)
     own_images.built(
-        *("--preload", "warmed_site", "--profile", str(profile), "--warm", "/"),
+        *("--preload", "warmed_site", "--warm", "/"),
         *("--rehearse", str(rehearsal), "--rehearse-imports", "--cpu", "native"),
     )
     source = "import sys; print(*(n for n in sys.modules if n.startswith('pasture_image.')))"
@@ -213,16 +209,6 @@ def test_a_program_goes_on_while_another_image_takes_the_place_of_its_own(
     out, _ = running.communicate(b"\n", timeout=TIMEOUT_S)
     assert (running.returncode, out) == (0, b"[2] json\n")
     assert own_images.why() == ""
-    removed = own_images.pasture("remove", str(own_images.image))
-    assert (removed.returncode, own_images.image.exists()) == (0, False)
-
-
-@pytest.mark.once
-def test_only_an_image_is_removed(own_images: Images) -> None:
-    path = own_images.module("precious", "VALUE = 1\n")
-    done = own_images.pasture("remove", str(path))
-    assert (done.returncode, path.exists()) == (17, True)
-    assert "is no image" in done.stderr
 
 
 APPLICATION = """\
@@ -316,32 +302,9 @@ def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
 
 
 @pytest.mark.once
-def test_a_profile_is_built_but_for_what_has_an_effect(
-    own_images: Images,
-) -> None:
-    own_images.module("asking", "import socket\nsocket.create_connection(('127.0.0.1', 9))\n")
-    own_images.module(
-        "rates", "import functools\n@functools.cache\ndef table():\n    return ['built']\n"
-    )
-    profile = own_images.folder / "site.profile"
-    modules = ["wave", "no_such_module", "asking", "colorsys", "rates"]
-    file.write(profile, file.profile_of({"module": modules, "cache": ["rates:table"]}))
-    done = own_images.build("--profile", str(profile))
-    assert "profile: built 4 of 6 entries" in done.stderr
-    assert "profile: module no_such_module: it is no longer there" in done.stderr
-    assert "profile: module asking: refused: it makes a connection" in done.stderr
-    source = (
-        "import sys, rates; names = ('wave', 'colorsys', 'asking')\n"
-        "print([n in sys.modules for n in names], rates.table.cache_info().currsize)"
-    )
-    assert own_images.run("-c", source).out == b"[True, True, False] 1\n"
-
-
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--profile", "{lib}/fails.py"), "it is no profile"),
         (("--preload", "json", "--rehearse-imports"), "needs a rehearsal"),
         (("--preload", "warmed_site", "--warm", "/fails"), "no request of the warm-up"),
         (("--preload", "json", "--warm", "/"), "no application"),

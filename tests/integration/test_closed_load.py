@@ -13,7 +13,6 @@ import pytest
 from pasture.launch.ports import free_port
 from pasture.trial.client.closed_loop import ClosedLoop, prepare
 from pasture.trial.client.record import Record
-from pasture.trial.equipment import Equipment
 from pasture.trial.load import read_progress, read_result, sending
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import RunFiles
@@ -254,10 +253,10 @@ def test_a_load_is_a_process_of_its_own_that_no_module_of_the_folder_disturbs(
     plan = TrialPlan(app="a:b", urls=(Request("GET", "/"), Request("GET", "/b")), workers=2)
     files = RunFiles(tmp_path, tmp_path / "log")
 
-    with sending(plan, Equipment(), 31, page, files) as has_ended:
+    with sending(plan, 31, page, files) as has_ended:
         wait_until(has_ended)
 
-    result = read_result(plan, Equipment(), files)
+    result = read_result(files)
     assert files.log.read_text() == ""
     assert result.figures.requests == 31 and result.figures.failures == 0
     assert set(result.paths) == {"GET /", "GET /b"}
@@ -269,7 +268,7 @@ def test_a_load_is_a_process_of_its_own_that_no_module_of_the_folder_disturbs(
 
 def test_a_block_that_is_left_early_leaves_no_load_behind(page, tmp_path):
     files = RunFiles(tmp_path, tmp_path / "log")
-    load = sending(TrialPlan(app="a:b"), Equipment(), 10**9, page, files)
+    load = sending(TrialPlan(app="a:b"), 10**9, page, files)
     with pytest.raises(KeyboardInterrupt), load as has_ended:
         wait_until(lambda: files.progress.exists() and files.progress.read_text())
         assert not has_ended()

@@ -36,21 +36,17 @@ FILES = {
     "empty": "",
     "nonsense": "\0\1 no such line\n",
     "list.json": "[1]",
-    "site.profile": "module json\n",
 }
 KEPT = {*FILES, "unreadable"}
 NEEDED = {
     "try": ("--policy", "nothing", "nothing:app"),
     "run": ("gunicorn", "nothing:app"),
-    "learn": ("gunicorn", "nothing:app"),
-    "profile merge": ("site.profile",),
     "explain": ("999999999",),
     "doctor": ("999999999",),
     "metrics": ("999999999",),
     "top": ("999999999",),
     "image build": ("--mode", "7"),
     "image check": ("empty",),
-    "image remove": ("missing",),
     "image install": ("empty",),
     "lab run": ("nothing",),
 }
@@ -58,8 +54,6 @@ NEEDED = {
 PRINTING = (
     ("--help",),
     ("--version",),
-    ("policies",),
-    ("policies", "--json", "-"),
     ("size", "--private", "40M"),
     ("size", "--private", "40M", "--json", "-"),
     ("lab", "list"),

@@ -103,7 +103,7 @@ def kill(server, group):
 
 
 GROWS = r"grows by [\d.]+ KB a request since request \d+: looks like a leak"
-LEFT = r"\d+ MB are left of the limit of \d+ MB"
+LEFT = r"[\d.]+ MB are left of the limit of [\d.]+ MB"
 LOST = r"workers share \d+% of what the master holds, and have written to the rest"
 HOLD = r"workers hold [\d.]+ MB of [\d.]+ MB for themselves, and the master only [\d.]+ MB"
 WAITS = r"worker \d+ waits for a lock: pasture doctor --hung"

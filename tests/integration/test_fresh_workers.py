@@ -62,9 +62,7 @@ def fresh_workers(tmp_path):
         running.destroy()
 
 
-@pytest.mark.parametrize(
-    "policy", [p.name for p in POLICIES.values() if not p.out_of_image and p.name != "lazy"]
-)
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("server", COMMANDS)
 def test_a_fresh_worker_holds_little_of_its_own(fresh_workers, server, policy):
     private = fresh_workers(server, policy)

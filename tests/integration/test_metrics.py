@@ -1,7 +1,6 @@
 """The exporter beside a real server, its middleware, and the dashboard's queries."""
 
 import contextlib
-import fcntl
 import http.server
 import json
 import os
@@ -283,23 +282,6 @@ def other_users_process(**env):
     return subprocess.Popen(["sleep", "300"], user=65534, group=65534, extra_groups=[], env=env)
 
 
-@pytest.mark.once
-def test_an_exporter_of_root_writes_nothing_where_the_watched_user_says(export, tmp_path):
-    """The lock of the counts was a symbolic link to a file of another user."""
-    victim, folder = tmp_path / "victim", tmp_path / "folder"
-    victim.write_text("precious")
-    folder.mkdir()
-    with other_users_process(PASTURE_METRICS_DIR=str(folder)) as process:
-        for name in ("lock", f"{process.pid}.ended.board", f"{process.pid}.ended.partial"):
-            (folder / name).symlink_to(victim)
-        before = sorted(folder.iterdir())
-        _, url = export(process.pid)
-        assert "pasture_up 1.0" in fetch(url)
-        process.kill()
-    assert victim.read_text() == "precious"
-    assert sorted(folder.iterdir()) == before
-
-
 @pytest.mark.parametrize("kind", ["malformed", "fifo"])
 @pytest.mark.once
 def test_the_report_that_a_watched_process_names_is_no_problem_of_others(export, tmp_path, kind):
@@ -309,42 +291,6 @@ def test_the_report_that_a_watched_process_names_is_no_problem_of_others(export,
         _, url = export(process.pid)
         assert "pasture_up 1.0" in fetch(url)
         process.kill()
-
-
-@pytest.mark.once
-def test_a_neighbour_who_holds_a_lock_holds_up_no_one(serve, export, tmp_path):
-    with (tmp_path / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        server = serve(env={"PASTURE_METRICS_DIR": str(tmp_path)})
-        server.get("/collect")
-        _, url = export(server.process.pid)
-        assert samples(fetch(url))["pasture_worker_starts_total", ()] == [2]
-
-
-@pytest.mark.once
-def test_a_folder_for_the_counts_is_reported_to_be_needless_once(serve, tmp_path):
-    server = serve(env={"PASTURE_METRICS_DIR": str(tmp_path / "counts")})
-    assert server.log.count("PASTURE_METRICS_DIR is no longer needed") == 1
-    assert not (tmp_path / "counts").exists()
-
-
-@pytest.mark.once
-def test_a_full_disk_is_not_the_workers_problem(serve, tmp_path):
-    """A store into a file that the disk has no room for ends the process by SIGBUS."""
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4k", "pasture-test", str(folder)]
-    if os.getuid() != 0 or subprocess.run(mount, capture_output=True).returncode != 0:
-        pytest.skip("mounts a small file system")
-    try:
-        (folder / "full").write_bytes(b"x" * 4096)
-        server = serve(env={"PASTURE_METRICS_DIR": str(folder)})
-        for _ in range(4):
-            server.get("/collect")
-        assert server.log.count("Booting worker") == 2
-        assert server.stop() == 0
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 NO_ROOM = """

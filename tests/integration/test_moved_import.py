@@ -3,6 +3,7 @@
 Red where pasture loads the application before the fork and serves all the same.
 """
 
+import signal
 import socketserver
 import threading
 
@@ -17,7 +18,7 @@ HELD = (
 )
 KEPT = ("restarted thread", "executor", "")
 WORKERS = 2
-PLAIN = "pasture: not sealed: plain, because "
+PLAIN = "pasture: no seal: plain, because "
 
 
 class Echo(socketserver.StreamRequestHandler):
@@ -105,3 +106,26 @@ def test_the_line_says_what_where_and_how_to_accept_it(start):
     line = next(line for line in server.log.splitlines() if PLAIN in line)
     for word in ("Thread-1", "holding_app in", "holding_app.py:", "post_fork", "--accept threads"):
         assert word in line
+
+
+REFORK = ("--refork", "2")
+
+
+@pytest.mark.parametrize("held", ["thread", "flock", "failure", "connection"])
+def test_a_mold_whose_import_holds_something_leaves_it_to_plain_workers(start, held):
+    server = start(held, options=REFORK)
+    found = answers(server).values()
+    assert [one["there"] for one in found] == [True] * WORKERS
+    assert sum(one["leader"] for one in found) == (held in LEADERS)
+    assert PLAIN in server.log
+
+
+def test_hup_to_code_that_holds_something_leaves_the_old_workers(serve, tmp_path):
+    (tmp_path / "changing.py").write_text("from holding_app import app\n")
+    server = serve(app="changing:app", options=REFORK, env={"PYTHONDONTWRITEBYTECODE": "1"})
+    before = set(answers(server))
+    text = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True)"
+    (tmp_path / "changing.py").write_text(f"{text}.start()\nfrom holding_app import app\n")
+    server.send(signal.SIGHUP)
+    server.wait_until_it_logs("HUP failed: thread ")
+    assert set(answers(server)) & before

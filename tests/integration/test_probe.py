@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 PASSED = re.compile(r"probe: (\d+) requests? answered, no 5xx, none slow, ")
-PLAIN = "pasture: not sealed: plain, because the probe failed: "
+PLAIN = "pasture: no seal: plain, because the probe failed: "
 
 
 def options(*paths, others=()):
@@ -84,7 +84,8 @@ def test_a_server_whose_child_hangs_is_plain_in_one_stage(serve, tmp_path):
     server.wait_for(lambda: (tmp_path / "pid").exists(), "a file with the pid")
     assert int((tmp_path / "pid").read_text()) == server.pid
     assert len(server.workers()) == 2
-    assert read_scoreboard(server.pid) is None
+    board = read_scoreboard(server.pid)
+    assert board is not None and (board.seal.sealed, board.seal.why) == (False, "plain")
     assert server.stop() == 0
     assert not (tmp_path / "pid").exists()
 
@@ -116,7 +117,11 @@ def test_what_goes_wrong_in_a_child_ends_the_server_where_that_is_asked_for(serv
 
 def test_without_a_list_nothing_is_sent_and_with_no_probe_neither(serve):
     """A thread of the import is a hazard: what the seal says of it is not the probe's."""
-    listless = serve(app="lost_client_app:app", env={"LOST_AT": "/elsewhere"})
+    listless = serve(
+        app="lost_client_app:app",
+        env={"LOST_AT": "/elsewhere"},
+        options=("--accept", "threads,loops"),
+    )
     assert "hazard: thread client does not survive a fork" in listless.log
     unprobed = serve(options=options("/error", others=("--probe", "off")), app="probed_app:app")
     assert unprobed.log.count("served /error") == 1

@@ -189,7 +189,8 @@ def test_thresholds_of_older_generations_that_a_program_has_set_stay(run):
 def test_a_child_whose_heap_is_not_frozen_collects_as_often_as_before(run):
     found = run("""
         old = records(200_000)
-        pasture.seal("side-table")
+        own = pasture.Policy("own", heap=("collect",), in_child=("gc-on", "full-out-of-line"))
+        pasture.seal(own)
         show(child=in_child(gc.get_threshold), parent=gc.get_threshold())
     """)
     assert found["child"] == found["parent"]

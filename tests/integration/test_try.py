@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 
 import fastjsonschema
@@ -184,23 +183,6 @@ def test_a_warm_up_is_served_before_the_fork_by_policies_that_have_one(tmp_path)
 
 
 @pytest.mark.once
-@pytest.mark.skipif(find_spec("locust") is None, reason="a locustfile needs Locust")
-def test_a_locustfile_is_taken_as_it_is_and_ends_after_the_requests(tmp_path):
-    trace, figures = tmp_path / "trace", tmp_path / "figures.json"
-
-    done = pasture_try(
-        "steady_app:application", *SMALL, *policies("stock"), "--concurrency", "5",
-        "--locustfile", str(PROGRAMS / "posting_locustfile.py"), "--json", str(figures),
-        "--env", f"APP_TRACE={trace}",
-    )  # fmt: skip
-
-    assert done.returncode == 0
-    assert len(trace.read_text().splitlines()) == 60 + 1
-    load = json.loads(figures.read_text())["load"]
-    assert set(load["urls"]) == {"GET /?q=1", "GET /missing", "POST /sum"}
-
-
-@pytest.mark.once
 def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tmp_path):
     figures = tmp_path / "figures.json"
 
@@ -297,10 +279,8 @@ def test_a_server_that_goes_into_the_background_is_ended(tmp_path):
         ("--header", "Cookie: a\x1bb"),
         ("--url", "http://user@host/"),
         ("--env", "NOVALUE"),
-        ("--bind", "0.0.0.0:80"),
         ("--urls-file", "absent"),
         ("--json", "absent/report.json"),
-        ("--locustfile", "mine.py", "--url", "/"),
     ],
 )
 @pytest.mark.once
@@ -400,18 +380,6 @@ def test_a_request_that_takes_too_long_is_a_time_out_and_no_difference(tmp_path)
 
 
 @pytest.mark.once
-def test_a_run_does_not_outlive_its_limit():
-    done = pasture_try(
-        "steady_app:application", *SMALL, *policies("stock"), "--requests", "1000000",
-        "--run-timeout", "3",
-    )  # fmt: skip
-
-    assert done.returncode == errors.AppDidNotAnswer.exit_code
-    assert "the run of stock did not end within 3 s" in done.stderr
-    assert "--run-timeout" in done.stderr
-
-
-@pytest.mark.once
 def test_a_production_servers_socket_and_pid_file_are_left_alone(tmp_path, monkeypatch):
     config = tmp_path / "gunicorn.conf.py"
     config.write_text(f"pidfile = {str(tmp_path / 'pid')!r}")
@@ -437,21 +405,6 @@ def test_a_production_servers_socket_and_pid_file_are_left_alone(tmp_path, monke
     assert [p.name for p in path.parent.iterdir()] == ["gunicorn.ctl"]
     assert (tmp_path / "pid").read_text() == "1"
     assert "did not refork" not in done.stdout
-
-
-@pytest.mark.once
-def test_a_server_is_tried_out_of_an_image_that_the_trial_builds(tmp_path):
-    figures, logs = tmp_path / "figures.json", tmp_path / "logs"
-    done = pasture_try(
-        "steady_app:application", *SMALL, *policies("stock", "image"), "--url", "/sum",
-        "--env", "A_SECRET=not-on-a-command-line", "--json", str(figures), "--log-dir", str(logs),
-    )  # fmt: skip
-    assert done.returncode == 0
-    assert json.loads(figures.read_text())["policies"]["image"]["shortfalls"] == []
-    assert re.search(r"image: [\d.]+ MB, built in ", done.stdout)
-    log = (logs / "image-1.server.log").read_text()
-    assert "pasture-python: started from the image: " in log
-    assert "sealed, " in log
 
 
 @pytest.mark.once

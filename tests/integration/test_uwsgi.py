@@ -20,7 +20,7 @@ from running import TIMEOUT_S, Running, environment, listens
 
 from pasture.doctor.evidence import gather
 from pasture.launch.ports import free_port
-from pasture.profile import file
+from pasture.learning import file
 from pasture.scoreboard.reader import read_scoreboard
 
 pytest.importorskip("pyuwsgi")
@@ -454,26 +454,19 @@ def test_after_a_failed_probe_uwsgi_is_plain_and_said_to_load_before_the_fork(se
     assert (
         "pasture: without pasture, too, uWSGI loads the application before it forks" in server.log
     )
-    assert "pasture: not sealed: plain, because the probe failed: GET /lost" in server.log
+    assert "pasture: no seal: plain, because the probe failed: GET /lost" in server.log
     assert server.log.count(SEALED) == 1
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("app", ["application", "app"])
-def test_requests_of_an_application_that_is_no_function_are_recorded(serve, tmp_path, app):
-    path = tmp_path / "site.profile"
-    words = ("--module", f"learning_app:{app}", "--disable-logging")
-    server = serve(*words, options=("--learn", str(path)), app=False, workers=1)
-    for _ in range(2):
-        server.get("/learned-5?page=2&name=alice")
+def test_what_workers_import_is_recorded(serve, tmp_path):
+    path = tmp_path / "site.auto"
+    words = ("--module", "learning_app:app", "--disable-logging")
+    server = serve(*words, options=(f"--auto={path}",), app=False, workers=1)
+    server.get("/learned-5")
     # uWSGI takes a worker whose answer has just gone out for a busy one, and ends it at once.
-    server.wait_for(path.exists, "the first look at what the import has brought")
+    server.wait_for(lambda: "module learned_lazily" in file.read(path), "a look of the recorder")
     assert server.stop() == 0
-    profile = file.read(path)
-    assert "learned_lazily" in profile.of("module")
-    is_object = app == "application"
-    assert ("GET /learned-5?page=2&name=" in profile.of("request")) is is_object
-    assert ("learn: no requests are recorded" in server.log) is not is_object
 
 
 @pytest.mark.once

@@ -35,6 +35,38 @@ print(hot.__code__ == codes[0], hash(hot.__code__) == hash(codes[0]), hot(3), co
     assert out == "False True\nTrue True [1, 2, 3] 8\n"
 
 
+def test_code_is_gathered_by_its_name_without_a_run_of_it(run_program):
+    out = run_program(f"""
+{FUNCTIONS}
+import json.decoder
+from pasture.learning import code
+hot(3)
+functions = json.decoder.py_scanstring, json.decoder.JSONDecoder.decode, hot
+codes = [each.__code__ for each in functions]
+code.choose(["json.decoder:py_scanstring", "json.decoder:missing"], ran=False)
+print(_native.gather_code()["codes"])
+print([each.__code__ is not code for each, code in zip(functions, codes)])
+code.choose([], ran=False)
+print(_native.gather_code()["codes"])
+""")
+    assert out == "1\n[True, False, False]\n0\n"
+
+
+def test_names_of_what_ran_are_those_of_code_that_no_seal_has_gathered(run_program):
+    out = run_program("""
+import json.decoder
+from pasture import _native
+from pasture.learning import code
+_native.forget_code_runs()
+json.decoder.py_scanstring('x"', 1)
+seen = set()
+def found():
+    return {name for name, _ in code.that_ran(seen)} & {"json.decoder:py_scanstring"}
+print(found(), found())
+""")
+    assert out == "{'json.decoder:py_scanstring'} set()\n"
+
+
 def test_code_that_ran_in_a_child_is_gathered_in_its_parent(run_program):
     out = run_program(f"""
 {FUNCTIONS}

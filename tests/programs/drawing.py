@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 
 LOADED = """
 import os

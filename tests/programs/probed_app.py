@@ -3,15 +3,27 @@
 import collections
 import ctypes
 import os
+import queue
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pasture
 
 LOADED_BY = os.getpid()
 served = collections.Counter()
 ONCE = {"/link": ("200 OK", "410 Gone"), "/token": ("302 Found", "400 Bad Request")}
-pool = ThreadPoolExecutor(1)
+jobs, done = queue.Queue(), queue.Queue()
+
+
+def work():
+    while True:
+        done.put(jobs.get())
+
+
+def start_worker(threads=[]):  # noqa: B006  once for all
+    if not threads:
+        threads.append(threading.Thread(target=work, daemon=True))
+        threads[0].start()
 
 
 @pasture.before_fork
@@ -27,7 +39,9 @@ def in_child():
 
 def page(path, method):
     if path == "/pool":  # its thread was started by the warm-up
-        pool.submit(int).result(timeout=3600)
+        start_worker()
+        jobs.put(path)
+        done.get(timeout=3600)
     elif path == "/lost" and in_child():
         raise ConnectionResetError("the connection is the parent's")
     elif path == "/native" and in_child():  # C code that keeps the interpreter's lock

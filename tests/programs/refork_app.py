@@ -3,6 +3,7 @@
 Each request with a body `id` is written to the file `served`, one line each.
 """
 
+import functools
 import json
 import os
 import socket
@@ -16,7 +17,6 @@ SERVER = os.getpid()
 CACHE = {}
 molds = 0  # between the server and this process
 KEPT = []
-PEER = socket.create_server(("127.0.0.1", 0))
 
 
 def mood():
@@ -41,6 +41,11 @@ def in_the_mold():
         raise OSError("the queue does not answer")
     if mood() == "kills its forks":
         os.register_at_fork(after_in_child=lambda: os._exit(1))
+
+
+@functools.cache
+def peer():
+    return socket.create_server(("127.0.0.1", 0))
 
 
 def who(environ):
@@ -81,7 +86,7 @@ def greenlet(environ):
 
 def connect(environ):
     """Open a connection that stays."""
-    KEPT.append(socket.create_connection(PEER.getsockname()))
+    KEPT.append(socket.create_connection(peer().getsockname()))
     return who(environ)
 
 

@@ -1,4 +1,4 @@
-"""The documentation: every page, heading and file that is named somewhere is there."""
+"""The documentation: every page, heading and file that is named is there, and tables are whole."""
 
 import functools
 import re
@@ -17,6 +17,8 @@ _FENCED = re.compile(r"^ *```[\s\S]*?^ *```", re.MULTILINE)
 _CODE = re.compile(_FENCED.pattern + r"|^(?: {4}.*(?:\n|$))+", re.MULTILINE)
 _MENTION = re.compile(r"(?<![\w/.-])((?:[\w-]+/)+[\w-]+\.md)\b")
 _HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+_ROWS = re.compile(r"(?:^ *\|.*\n?)+", re.MULTILINE)
+_RULE = re.compile(r" *\|(?: *:?-+:? *\|)+ *")
 
 
 @functools.cache
@@ -79,6 +81,22 @@ def missing_mentions(text: str, folder: Path = ROOT) -> list[str]:
     return sorted(p for p in named if not ((ROOT / p).is_file() or (folder / p).is_file()))
 
 
+def broken_tables(page: str) -> list[str]:
+    """The first row of each table that has no head, or whose head has another number of cells."""
+    broken = []
+    for table in _ROWS.findall(_CODE.sub("", (ROOT / page).read_text())):
+        head, rule = [*table.splitlines(), ""][:2]
+        bars = head.replace(r"\|", "").count("|")
+        if not _RULE.fullmatch(rule) or rule.count("|") != bars:
+            broken.append(head)
+    return broken
+
+
+@pytest.mark.parametrize("page", _pages())
+def test_every_row_of_a_page_belongs_to_a_table_with_a_head(page: str) -> None:
+    assert broken_tables(page) == []
+
+
 @pytest.mark.parametrize("page", _pages())
 def test_every_link_of_a_page_leads_somewhere(page: str) -> None:
     assert broken_links(page) == []
@@ -123,3 +141,15 @@ def test_a_link_to_nowhere_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     assert broken_links("page.md") == ["there.md#four", "gone.md"]
     assert missing_mentions("see docs/gone.md") == ["docs/gone.md"]
+
+
+def test_a_table_without_a_head_or_split_by_a_blank_line_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
+    (tmp_path / "page.md").write_text(
+        "| a | b |\n| --- | --: |\n| 1 | `x\\|y` |\n\n| 2 | 3 |\n\ntext\n\n"
+        "| no | head |\n| c | d |\n\n```\n| code |\n```\n\n| a | b |\n| --- |\n"
+    )
+
+    assert broken_tables("page.md") == ["| 2 | 3 |", "| no | head |", "| a | b |"]

@@ -31,25 +31,24 @@ BESIDES = ("packages/lab/src/pasture_lab", "packages/auto/src/pasture_auto")
 IMAGE_FLOORS = ("jupyter", "rehearsal", "command", "start", "build", "inside")
 """Of `pasture_image`, from the roof to the ground: two names for users first, and at the ground
 `inside`, which lies in every image."""
-COMMANDS = frozenset(("trial", "learn", "explain", "top", "doctor", "metrics"))
+COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics"))
+ADVISER = frozenset(("doctor",))
+"""A command that others ask for its advice."""
 FLOORS = (
     frozenset(("__main__",)),
     frozenset(("cli",)),
-    COMMANDS,
+    COMMANDS - ADVISER,
+    ADVISER,
     frozenset(("__init__",)),
-    frozenset(("servers", "display", "doctor.trouble")),
+    frozenset(("servers", "display")),
     frozenset(("serving",)),
-    frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "scoreboard"))
-    | frozenset(
-        ("launch", "main_program", "observing", "proc", "profile", "sizing", "trust", "user_cache")
-    ),
+    frozenset(("gc", "refork", "sealing", "probe", "warmup", "fork_safety", "own_values"))
+    | frozenset(("scoreboard", "launch", "learning", "main_program", "observing", "proc"))
+    | frozenset(("sizing", "trust", "user_cache")),
     frozenset(("interpreter",)),
     frozenset(("errors", "log_lines", "reasons", "_native")),
 )
 """Packages and modules right below an import package, from the roof to the ground."""
-
-APART = frozenset(("doctor.trouble",))
-"""Modules on another floor than their folder."""
 
 GROUND = FLOORS[-3]
 """Here packages may import each other, as long as none comes back to itself."""
@@ -59,8 +58,9 @@ STANDARD_LIBRARY_ALONE = (
     "scoreboard",
     "probe",
     "warmup",
-    "profile",
+    "learning",
     "fork_safety",
+    "own_values",
     "refork",
     "servers",
     "serving",
@@ -119,8 +119,7 @@ def module_of(name: str, modules: Mapping[str, object]) -> str:
 
 def room(module: str) -> str:
     """The package or module right below an import package that a module belongs to."""
-    inner = module.partition(".")[2]
-    return inner if inner in APART else inner.partition(".")[0] or "__init__"
+    return module.split(".")[1] if "." in module else "__init__"
 
 
 def floor(module: str) -> int:

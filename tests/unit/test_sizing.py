@@ -14,13 +14,9 @@ MIB = 1 << 20
 
 
 def trial(path: Path, **figures: Any) -> Path:
-    """A document of 4 workers with 40 MiB each, and 200 MiB for the rest."""
-    seal = {
-        "private_bytes_median": 40 * MIB,
-        "total_pss_bytes": 360 * MIB,
-        "workers": [{}] * 4,
-        **figures,
-    }
+    """A document of workers with 40 MiB each, and 200 MiB for the rest."""
+    moment = {"private_bytes": 40 * MIB, "parent_bytes": 200 * MIB}
+    seal = {"worst_moments": [moment], **figures}
     path.write_text(json.dumps({"policies": {"seal": seal}}))
     return path
 

@@ -48,9 +48,7 @@ def library() -> Iterator[str]:
         yield f"### `{name}`\n"
         if callable(value) and not name.endswith("Report"):
             yield f"    {_signature(name, value)}\n"
-        yield (
-            _markdown(text) if text else "The policies by name: `pasture policies` lists them."
-        ) + "\n"
+        yield (_markdown(text) if text else "The policies by name.") + "\n"
 
 
 def _signature(name: str, value: object) -> str:

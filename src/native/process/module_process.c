@@ -297,6 +297,8 @@ keep_spare_end(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return none_or_os_error(streams_keep_spare());
 }
 
+#define FEW_STREAMS 128 /* without memory of their own: there may be none left */
+
 /* Returns 0, or -1 with an exception set. */
 static int
 read_noted(PyObject *pairs, PyObject *numbers, streams_noted *noted, int *epolls)
@@ -323,16 +325,22 @@ isolate_streams(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     size_t count = (size_t)PyTuple_GET_SIZE(pairs), epoll_count = (size_t)PyTuple_GET_SIZE(numbers);
-    streams_noted *noted = PyMem_Calloc(count + 1, sizeof *noted);
-    int *epolls = PyMem_Calloc(epoll_count + 1, sizeof *epolls);
+    streams_noted few_streams[FEW_STREAMS], *noted = few_streams;
+    int few_epolls[FEW_STREAMS], *epolls = few_epolls;
+    if (count > FEW_STREAMS || epoll_count > FEW_STREAMS) {
+        noted = PyMem_Calloc(count + 1, sizeof *noted);
+        epolls = PyMem_Calloc(epoll_count + 1, sizeof *epolls);
+    }
     if (noted == NULL || epolls == NULL) {
         (void)PyErr_NoMemory();
     }
     else if (read_noted(pairs, numbers, noted, epolls) == 0) {
         done = none_or_os_error(streams_isolate(noted, count, epolls, epoll_count));
     }
-    PyMem_Free(noted);
-    PyMem_Free(epolls);
+    if (noted != few_streams) {
+        PyMem_Free(noted);
+        PyMem_Free(epolls);
+    }
     return done;
 }
 

@@ -150,11 +150,12 @@ streams_describe(int number, streams_facts *facts)
 
 /* ---- a dead end ---- */
 
+/* Also where it cannot be known: a stream is not left alone then. */
 static bool
 has_inode(int number, ino_t inode)
 {
     struct stat status;
-    return fstat(number, &status) == 0 && status.st_ino == inode;
+    return fstat(number, &status) == 0 ? status.st_ino == inode : errno != EBADF;
 }
 
 static int
@@ -168,22 +169,42 @@ take_local_end(int kind)
     return ends[0];
 }
 
-static streams_noted spare = {.number = -1};
+/* Two descriptors of one end: an epoll is copied with two files open. */
+static streams_noted spare[] = {{.number = -1}, {.number = -1}};
+
+static bool
+has_spare(size_t which)
+{
+    return spare[which].number >= 0 && has_inode(spare[which].number, spare[which].inode);
+}
+
+static void
+close_spare(void)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (has_spare(i)) { /* else a program that closes what it does not know has closed it */
+            (void)close(spare[i].number);
+        }
+        spare[i].number = -1;
+    }
+}
 
 int
 streams_keep_spare(void)
 {
-    if (spare.number >= 0 && has_inode(spare.number, spare.inode)) {
+    if (has_spare(0) && has_spare(1)) {
         return 0;
     }
-    spare.number = -1; /* a program that closes what it does not know has closed it */
+    close_spare();
     int end = take_local_end(SOCK_STREAM);
     struct stat status;
     if (end < 0 || fstat(end, &status) != 0) {
         return end < 0 ? -end : errno;
     }
-    spare = (streams_noted){.number = end, .inode = status.st_ino};
-    return 0;
+    int second = fcntl(end, F_DUPFD_CLOEXEC, 0);
+    spare[0] = (streams_noted){.number = end, .inode = status.st_ino};
+    spare[1] = (streams_noted){.number = second, .inode = status.st_ino};
+    return second < 0 ? errno : 0;
 }
 
 /* What connections of one family are made with. */
@@ -221,7 +242,10 @@ static int
 wait_for(int number, short events)
 {
     struct pollfd one = {.fd = number, .events = events};
-    int ready = poll(&one, 1, LOOPBACK_MS);
+    int ready;
+    do {
+        ready = poll(&one, 1, LOOPBACK_MS);
+    } while (ready < 0 && errno == EINTR);
     return ready > 0 ? 0 : ready < 0 ? errno : ETIMEDOUT;
 }
 
@@ -322,8 +346,7 @@ lay_end(int number, loopback there[2])
     int close_on_exec = flags >= 0 && (flags & FD_CLOEXEC) ? O_CLOEXEC : 0;
     int end = take_end(&facts, there);
     if (end < 0) {
-        bool has_spare = spare.number >= 0 && has_inode(spare.number, spare.inode);
-        return has_spare && dup3(spare.number, number, close_on_exec) >= 0
+        return has_spare(0) && dup3(spare[0].number, number, close_on_exec) >= 0
                    ? 0
                    : replace_by_nothing(number);
     }
@@ -533,10 +556,7 @@ streams_isolate(const streams_noted *streams, size_t count, const int *epolls, s
             (void)close(there[i].listener);
         }
     }
-    if (spare.number >= 0 && has_inode(spare.number, spare.inode)) {
-        (void)close(spare.number); /* room for the files below */
-        spare.number = -1;
-    }
+    close_spare(); /* room for the files below */
     const inherited all = {streams, count, epolls, epoll_count};
     int err = make_all_private(&all);
     return err ? err : last;

@@ -308,6 +308,25 @@ hotcode_find(scratch_stack *found)
     return 0;
 }
 
+static int
+push_code(PyCodeObject *code, void *found)
+{
+    return scratch_stack_push(found, code);
+}
+
+int
+hotcode_all(scratch_stack *found)
+{
+    if (layout_require(LAYOUT_CODE) < 0) {
+        return -1;
+    }
+    if (each_code(push_code, found)) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
 /* The copy starts with a reference that is never released: its memory is not the
    allocator's. It is as mortal as its original, so that the walk that makes the heap
    immortal comes by and takes what it refers to along. */

@@ -24,6 +24,9 @@ void hotcode_forget(void);
    set. */
 int hotcode_find(scratch_stack *found);
 
+/* Push all code of functions, and what is nested in it, borrowed. Returns 0, or -1 with an exception set. */
+int hotcode_all(scratch_stack *found);
+
 /* Have the next hotcode_gather() copy the code at these addresses, and no other, whether it ran or
    not. An address at which no code lies stands for nothing. Returns 0, or -1 with an exception set:
    nothing is chosen then. */

@@ -135,6 +135,25 @@ code_that_ran(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
+code_objects(PyObject *Py_UNUSED(module), PyObject *ran)
+{
+    int only_ran = PyObject_IsTrue(ran);
+    scratch_stack found = {0};
+    PyObject *codes = NULL;
+    if (only_ran >= 0 && (only_ran ? hotcode_find(&found) : hotcode_all(&found)) == 0) {
+        for (size_t i = 0; i < found.count; i++) {
+            Py_INCREF((PyObject *)found.items[i]); /* the new list may have garbage collected */
+        }
+        codes = PyList_New((Py_ssize_t)found.count);
+    }
+    for (size_t i = 0; codes != NULL && i < found.count; i++) {
+        PyList_SET_ITEM(codes, (Py_ssize_t)i, (PyObject *)found.items[i]);
+    }
+    scratch_stack_release(&found);
+    return codes;
+}
+
+static PyObject *
 choose_code(PyObject *Py_UNUSED(module), PyObject *addresses)
 {
     char *bytes;
@@ -217,13 +236,6 @@ fix_counts(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-fix_counts_if_due(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
-{
-    refcounts_restore_if_due();
-    Py_RETURN_NONE;
-}
-
-static PyObject *
 write_snapshot(PyObject *Py_UNUSED(module), PyObject *file)
 {
     int fd = PyObject_AsFileDescriptor(file);
@@ -262,13 +274,13 @@ PyMethodDef module_seal_methods[] = {
     {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},
     {"keep_code_runs", keep_code_runs, METH_O, NULL},
     {"code_that_ran", code_that_ran, METH_NOARGS, NULL},
+    {"code_objects", code_objects, METH_O, NULL},
     {"choose_code", choose_code, METH_O, NULL},
     {"gather_code", gather_code, METH_NOARGS, NULL},
     {"plug_malloc", plug_malloc, METH_NOARGS, NULL},
     {"plug_pymalloc", plug_pymalloc, METH_NOARGS, NULL},
     {"is_immortal", is_immortal, METH_O, NULL},
     {"fix_counts", fix_counts, METH_NOARGS, NULL},
-    {"fix_counts_if_due", fix_counts_if_due, METH_NOARGS, NULL},
     {"write_snapshot", write_snapshot, METH_O, NULL},
     {"field_offsets", field_offsets, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -18,13 +18,12 @@ from pasture.display.atomic import write_json
 from pasture.display.json_option import json_option
 from pasture.display.terminal import Terminal, error_terminal, output_terminal
 from pasture.display.units import megabytes
-from pasture.doctor import checks, hung, sharing, waits
+from pasture.doctor import checks, hung, sharing, trouble, waits
 from pasture.doctor.boot import boot
 from pasture.doctor.evidence import Evidence, gather
 from pasture.doctor.findings import as_document, print_findings, verdict
 from pasture.errors import NoPrivilege, ObstaclesFound, PastureError, UsageError
 from pasture.proc import tree
-from pasture.scoreboard import trouble
 from pasture.trust.untrusted_text import printable
 
 if TYPE_CHECKING:
@@ -130,10 +129,12 @@ def built_alone(evidence: Evidence) -> list[Built]:
 
     # A child that is replaced after each task may end meanwhile, or have started just now.
     best: list[Built] = []
+    grown = (one.memory.private_bytes - one.at_start_bytes for one in evidence.workers)
+    grew = max(grown) >= trouble.MIN_PRIVATE_BYTES  # so much that imports may be a large part
     for _ in range(_TRIES):
         with suppress(PastureError):
             best = max(best, built_alone(evidence.master_pid), key=_total)
-        if _total(best) >= trouble.MIN_PRIVATE_BYTES or not _has_built(evidence):
+        if _total(best) >= trouble.MIN_PRIVATE_BYTES or not grew:
             break
     return best
 
@@ -142,15 +143,9 @@ def _total(built: list[Built]) -> int:
     return sum(one.bytes for one in built)
 
 
-def _has_built(evidence: Evidence) -> bool:
-    """Whether a worker holds so much more than at its fork that imports may be a large part."""
-    grown = (one.memory.private_bytes - one.at_start_bytes for one in evidence.workers)
-    return max(grown) >= trouble.MIN_PRIVATE_BYTES
-
-
 def _print_built(built: list[Built], console: Terminal) -> None:
     if not built:
         return
-    console.print("a worker imported for itself, about (lines for a profile of `pasture learn`):")
+    console.print("a worker imported for itself, about (lines for a file of --auto):")
     for one in built:
         console.print(printable(f"{megabytes(one.bytes):>10}  {one.entry}"), markup=False)

@@ -36,10 +36,7 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     {
         "try": "Run one load against APP under several policies and compare.",
         "size": "Say how many workers this container holds.",
-        "policies": "List the policies and the steps that each takes.",
         "run": "Run a pre-fork server with its heap sealed before each fork.",
-        "learn": "Record what workers build that their parent could have built.",
-        "profile": "Work on profiles, the files of `pasture learn`.",
         "image": "Keep an interpreter with its modules in a file to start from.",
         "top": "Watch a server: shared and private memory, growth, faults.",
         "explain": "Say why each private page of a worker is private.",
@@ -116,7 +113,7 @@ your server.
 `pasture COMMAND --help` says what a command does and takes.
 """ + (f"\n{DOCS_URL}\n" if DOCS_URL else "")
 _PAGES = {"top": "diagnose", "doctor": "diagnose", "size": "operate", "metrics": "operate"}
-_PAGES |= {"policies": "seal", "run": "start", "profile": "learn"}
+_PAGES |= {"run": "start"}
 """Of the documentation, by the command; those of others have their names."""
 
 

@@ -11,6 +11,7 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,6 @@ import click
 
 from pasture.display.sections import SectionedCommand
 from pasture.errors import MissingExtra, UsageError, guess
-from pasture.sealing.policy import DEFAULT_POLICY, find_policy
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
 from pasture.serving.setting import Setting
@@ -32,6 +32,19 @@ _SHEBANG = re.compile(
     rb"#!\s*(?:/usr/bin/env\s+|/bin/sh\n'{3}exec' \"?)?([^\s\"]*python[\d.]*)"
 )
 _MAX_SHEBANG_BYTES = 1000
+
+_UNNAMED = Path()
+"""Of `--auto` without a file."""
+
+_MAX_FILES = 50
+_SESSION = frozenset(
+    (
+        *("_", "COLUMNS", "INVOCATION_ID", "JOURNAL_STREAM", "LINES", "MAINPID", "OLDPWD", "PWD"),
+        *("SHLVL", "STY", "SYSTEMD_EXEC_PID", "TERM", "WINDOWID"),
+    )
+)
+_SESSION_PREFIXES = ("SSH_", "TERM_", "TMUX", "XDG_SESSION_")
+"""Variables that say who has started a server, and when. Each other one may say what it is."""
 
 
 def _option(row: Setting) -> click.Option:
@@ -49,10 +62,18 @@ def _option(row: Setting) -> click.Option:
 
 
 class _Command(SectionedCommand):
-    """Options, then the server's name and its own words."""
+    """Options, then the server's name and its own words. `--auto` needs no value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click's own. Raises a UsageError where an option took the server's name as a value."""
+        takes = {
+            name for one in self.params if not getattr(one, "is_flag", True) for name in one.opts
+        }
+        at = 0
+        while at < len(args) and args[at].startswith("-") and args[at] != "--":
+            if args[at] == "--auto":
+                args[at] = "--auto="
+            at += 2 if args[at] in takes else 1
         words = list(args)
         try:
             rest = super().parse_args(ctx, args)
@@ -94,12 +115,6 @@ class _Command(SectionedCommand):
     params=[
         *(_option(row) for row in SETTINGS.values() if row.option),
         click.Option(
-            ["--auto"],
-            is_flag=True,
-            help="Learn while the server runs, in the user's cache or the file of --learn, and "
-            "build it before the fork from the next start on; with --refork where the server can.",
-        ),
-        click.Option(
             ["--image"],
             metavar="FILE",
             help="Start the server out of this image of pasture[image], or 'auto'.",
@@ -107,9 +122,7 @@ class _Command(SectionedCommand):
     ],
 )
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="SERVER ARGS")
-def command(
-    command: tuple[str, ...], image: str | None, auto: bool = False, **options: Any
-) -> None:
+def command(command: tuple[str, ...], image: str | None, **options: Any) -> None:
     """Run a pre-fork server with its heap sealed before each fork.
 
     SERVER ARGS is the server's own command, as in
@@ -125,8 +138,8 @@ def command(
     """
     given = {name: raw for name, raw in options.items() if raw not in (None, ())}
     row = _row_of(command[0])
-    if auto:
-        given |= _learning(row, command, given)
+    if given.get("auto") == _UNNAMED:
+        given["auto"] = _file_of(row, command)
     _check(given)
     for name, raw in given.items():
         if raw:
@@ -140,33 +153,39 @@ def command(
         raise MissingExtra(
             f"there is no {STUB} next to {python}", hint="pip install 'pasture[image]'"
         )
-    if find_policy(given.get("policy")).out_of_image and Path(python).name != STUB:
-        raise UsageError("the policy image needs an image", hint="name one with --image FILE")
     sys.stdout.flush()
     sys.stderr.flush()
     os.execve(python, [python, "-m", row.module, *command[1:]], environ)
 
 
-def _learning(row: Row, command: tuple[str, ...], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What `--auto` adds to the options that are given."""
-    found: dict[str, Any] = {}
+def _file_of(row: Row, command: tuple[str, ...]) -> Path | None:
+    """The file in the user's cache for a command, an interpreter and an environment.
+
+    None, after a line to the user, where none can be kept. The files that were used last stay.
+    """
+    variables = (f"{name}={value}" for name, value in os.environ.items() if not _of_session(name))
+    what = "\0".join((str(Path.cwd()), sys.executable, sys.prefix, *command, *sorted(variables)))
+    digest = hashlib.sha256(os.fsencode(what)).hexdigest()[:16]
     try:
-        found["auto"] = given.get("learn") or user_cache.folder("learned") / _file_of(row, command)
-    except UsageError as error:
-        click.echo(f"pasture: auto: nothing is learned: {error}; or name a file: --learn", err=True)
-    if row.reforks and given.get("lifespan") != "once" and not {"policy", "refork"} & set(given):
-        schedule = ",".join(map(str, find_policy("refork").refork))
-        found |= {
-            "policy": DEFAULT_POLICY,
-            "refork": schedule,
-        }  # with requests before the fork, too
-    return found
+        folder = user_cache.folder("learned")
+        path = folder / f"{row.name}-{digest}.auto"
+        with suppress(FileNotFoundError):
+            os.utime(path)
+        for old in sorted(folder.glob("*.auto"), key=_changed)[:-_MAX_FILES]:
+            old.unlink(missing_ok=True)
+        return path
+    except (UsageError, OSError) as error:
+        click.echo(f"pasture: auto: nothing is learned: {error}; or --auto=FILE", err=True)
+        return None
 
 
-def _file_of(row: Row, command: tuple[str, ...]) -> str:
-    """One file for a command in a folder, by an interpreter."""
-    what = "\0".join((str(Path.cwd()), sys.prefix, *command))
-    return f"{row.name}-{hashlib.sha256(os.fsencode(what)).hexdigest()[:16]}.profile"
+def _of_session(variable: str) -> bool:
+    """Whether a variable of the environment differs from one login, or start, to the next."""
+    return variable in _SESSION or variable.startswith(_SESSION_PREFIXES)
+
+
+def _changed(path: Path) -> float:
+    return path.stat().st_mtime
 
 
 def _image(image: str | None) -> dict[str, str]:

@@ -6,7 +6,6 @@ result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from pasture.cli.numbers import Number, Whole
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.json_option import json_option
-from pasture.display.progress import OnEvent
+from pasture.display.pages import PAGE, require_packages
 from pasture.display.sections import SectionedCommand
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.display.units import percent
@@ -26,14 +25,12 @@ from pasture.errors import (
     AnswersDiffer,
     AppDidNotAnswer,
     MemoryGrew,
-    MissingExtra,
     UsageError,
 )
-from pasture.launch.ports import LOOPBACK
-from pasture.launch.session import pausing, stop_on_signals
+from pasture.launch.session import stop_on_signals
 from pasture.sealing.policy import POLICIES, find_policy
 from pasture.sizing import parse_bytes
-from pasture.trial import TrialPlan, TrialResult, attempt_trial, program, table, tools
+from pasture.trial import TrialPlan, TrialResult, attempt_trial, program, table
 from pasture.trial.baseline import (
     Baseline,
     Comparison,
@@ -42,14 +39,12 @@ from pasture.trial.baseline import (
     require_same_trial,
 )
 from pasture.trial.document import as_document
-from pasture.trial.equipment import bring_page_packages
 from pasture.trial.html import render_html
 from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_SERVER, DEFAULT_URLS, check_plan
 from pasture.trial.run import FindCauses
-from pasture.trial.server import Pause
 from pasture.trial.servers import SERVERS
 from pasture.trial.trial import describe_interpreter, describe_machine
-from pasture.warmup.requests import Requests, parse_header, parse_request, read_lines, read_requests
+from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = Whole(min=1)
@@ -67,7 +62,6 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
         "requests": "Load",
         "warm": "Warm-up",
         "environment": "Server",
-        "run_timeout": "Run",
         "json_file": "Results",
     },
     epilog=_EPILOG,
@@ -119,22 +113,20 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     metavar="[METHOD] PATH",
     help="Request of the load; repeat for more.  [default: GET /]",
 )
-@click.option("--urls-file", type=_FILE, help="File with one [METHOD] PATH a line.")
+@click.option(
+    "--urls-file",
+    "urls_files",
+    type=_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="File with one [METHOD] PATH a line, or 'Name: value' for a header; repeat for more.",
+)
 @click.option(
     "--header",
     "headers",
     multiple=True,
     metavar="'NAME: VALUE'",
     help="Header of each request; repeat for more.",
-)
-@click.option("--headers-file", type=_FILE, help="File with one 'Name: value' a line.")
-@click.option(
-    "--locustfile", type=_FILE, help="Load of your own, in place of the URLs; sent by your Locust."
-)
-@click.option(
-    "--load-python",
-    metavar="PATH",
-    help="Interpreter that has Locust, for --locustfile.  [default: the application's]",
 )
 @click.option(
     "--warm",
@@ -144,7 +136,6 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     help="Request served before the fork by policies with a warm-up; repeat for more.  "
     "[default: each distinct URL of the load]",
 )
-@click.option("--warm-file", type=_FILE, help="File with one [METHOD] PATH a line.")
 @click.option(
     "--env",
     "environment",
@@ -152,13 +143,7 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     metavar="NAME=VALUE",
     help="Variable for the server; repeat for more.",
 )
-@click.option(
-    "--env-file",
-    type=_FILE,
-    help="File with one NAME=VALUE a line: a command line can be read by every user.",
-)
 @click.option("--chdir", type=_FILE, metavar="DIR", help="Working directory of the server.")
-@click.option("--bind", metavar="PORT", help="Port on 127.0.0.1.  [default: a free one]")
 @click.option(
     "--server-timeout",
     type=Number(min=0, min_open=True),
@@ -166,12 +151,6 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     show_default=True,
     metavar="SECONDS",
     help="Limit of a boot and of each request; the warm-up has its own.",
-)
-@click.option(
-    "--run-timeout",
-    type=Number(min=0, min_open=True),
-    metavar="SECONDS",
-    help="How long a run may take, until the end of its load.  [default: no limit]",
 )
 @json_option("all figures")
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with plots.")
@@ -220,15 +199,15 @@ def command(context: click.Context, /, **options: Any) -> None:
     plan = _plan(**options)
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
+    if html_file is not None:
+        require_packages("--html", *PAGE, extra="trial")
     check_plan(plan)
     if baseline is not None:
         causes = causes or baseline.has_causes
-        now = describe_interpreter(plan.server_python)
+        now = describe_interpreter()
         require_same_trial(baseline.document, plan, now, describe_machine())
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
-        if html_file is not None:
-            bring_page_packages(display.show, pausing(stop))
-        find_causes = _explainer(display.show, pausing(stop)) if causes else None
+        find_causes = _explainer() if causes else None
         result = attempt_trial(plan, display.show, stop, find_causes=find_causes)
     comparison = _report(result, json_file, html_file, baseline)
     _fail(result)
@@ -236,8 +215,7 @@ def command(context: click.Context, /, **options: Any) -> None:
 
 
 _FOR_PROGRAMS = frozenset(
-    "app server_args policies rounds environment env_file chdir run_timeout json_file log_dir "
-    "figure".split()
+    "app server_args policies rounds environment chdir json_file log_dir figure".split()
 )
 
 
@@ -258,9 +236,8 @@ def _try_program(context: click.Context, options: dict[str, Any]) -> None:
         policies=options["policies"],
         figure=options["figure"],
         rounds=options["rounds"],
-        env=_variables(options["environment"], options["env_file"]),
+        env=dict(map(_variable, options["environment"])),
         chdir=options["chdir"],
-        run_timeout_s=options["run_timeout"],
         log_dir=options["log_dir"],
     )
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
@@ -277,63 +254,29 @@ def _plan(
     *,
     policies: tuple[str, ...],
     urls: tuple[str, ...],
-    urls_file: Path | None,
+    urls_files: tuple[Path, ...],
     headers: tuple[str, ...],
-    headers_file: Path | None,
     warm: tuple[str, ...],
-    warm_file: Path | None,
     environment: tuple[str, ...],
-    env_file: Path | None,
     server_timeout: float,
-    run_timeout: float | None,
-    bind: str | None,
     limit: str | None,
     **same: Any,
 ) -> TrialPlan:
     """The plan that the options describe; `same` are those that need no reading."""
-    if same["locustfile"] is not None and (urls or urls_file):
-        raise UsageError(
-            "--locustfile cannot be used with --url and --urls-file", hint="give one or the other"
-        )
-    walk, before_fork = _requests(urls, urls_file), _requests(warm, warm_file)
-    common = read_requests(headers_file).headers if headers_file else ()
-    lines, file = (warm, warm_file) if before_fork.requests else (urls, urls_file)
-    apart = headers or headers_file or (before_fork.requests and walk.headers)
+    named = Requests(requests=tuple(map(parse_request, urls)))
+    walk = sum(map(read_requests, urls_files), named)
+    apart = urls or headers or warm
     return TrialPlan(
         policies=policies or DEFAULT_POLICIES,
         urls=walk.requests or DEFAULT_URLS,
-        headers=(*map(parse_header, headers), *common, *walk.headers),
-        warm=before_fork.requests or None,
-        warm_file=None if lines or apart else file,
-        env=_variables(environment, env_file),
+        headers=(*map(parse_header, headers), *walk.headers),
+        warm=tuple(map(parse_request, warm)) or None,
+        warm_file=urls_files[0] if len(urls_files) == 1 and not apart else None,
+        env=dict(map(_variable, environment)),
         server_timeout_s=server_timeout,
-        run_timeout_s=run_timeout,
-        port=None if bind is None else _port(bind),
         limit_bytes=None if limit is None else parse_bytes(limit),
         **same,
     )
-
-
-def _requests(lines: tuple[str, ...], path: Path | None) -> Requests:
-    """Requests of the command line, then those of a file."""
-    named = Requests(requests=tuple(map(parse_request, lines)))
-    return named + read_requests(path) if path else named
-
-
-def _variables(given: Iterable[str], file: Path | None) -> dict[str, str]:
-    """Variables of a file, and of the command line, which win."""
-    found: dict[str, str] = {}
-    lines = read_lines(file) if file is not None else []
-    for number, line in enumerate(lines, start=1):
-        name, equals, value = line.strip().partition("=")
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        if not name or not equals:  # the line may hold a secret, and is not shown
-            raise UsageError(
-                f"line {number} of {file} is not a variable", hint="write it as NAME=VALUE"
-            )
-        found[name] = value
-    return found | dict(map(_variable, given))
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -341,15 +284,6 @@ def _variable(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise UsageError(f"not a variable: {text!r}", hint="write it as NAME=VALUE")
     return name, value
-
-
-def _port(text: str) -> int:
-    host, _, port = text.rpartition(":")
-    if host not in ("", LOOPBACK, "localhost") or not port.isdecimal() or int(port) > 65535:
-        raise UsageError(
-            f"cannot bind to {text!r}", hint=f"give a port; a trial listens on {LOOPBACK} only"
-        )
-    return int(port)
 
 
 def _baseline(path: Path | None, max_growth: str | None, json_file: Path | None) -> Baseline | None:
@@ -360,10 +294,9 @@ def _baseline(path: Path | None, max_growth: str | None, json_file: Path | None)
     return None if path is None else read_baseline(path, max_growth or "10%")
 
 
-def _explainer(emit: OnEvent, pause: Pause) -> FindCauses:
-    """What finds the causes of private memory; numpy is installed apart where it is missing."""
-    if not tools.NUMBERS.are_here and not tools.bring(tools.NUMBERS, emit, pause):
-        raise MissingExtra("--causes needs numpy", hint="pip install 'pasture[explain]'")
+def _explainer() -> FindCauses:
+    """What finds the causes of private memory."""
+    require_packages("--causes", "numpy", extra="explain")
     from pasture.explain.explain import explain
 
     def find(master: int) -> dict[str, int]:

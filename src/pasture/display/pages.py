@@ -22,17 +22,16 @@ _STYLE = Path(__file__).parent  # page.css, which every page includes
 _MAX_CHARACTERS = 20_000  # of one value
 
 
-def missing_packages() -> list[str]:
-    """Names of packages without which no page can be made."""
-    return [name for name in ("jinja2", "plotly") if find_spec(name) is None]
+PAGE = ("jinja2", "plotly")
+"""Packages without which no page can be made."""
 
 
-def require_html(extra: str) -> None:
-    """Check that a page could be made; raises MissingExtra, with the name of this extra."""
-    missing = missing_packages()
+def require_packages(what: str, *packages: str, extra: str) -> None:
+    """Raise MissingExtra if something needs packages that are not there; an extra brings them."""
+    missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise MissingExtra(
-            f"--html needs {' and '.join(missing)}: not installed",
+            f"{what} needs {' and '.join(missing)}: not installed",
             hint=f"pip install 'pasture[{extra}]'",
         )
 

@@ -9,15 +9,12 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from pasture.doctor import hung, sharing, steps
+from pasture.doctor import hung, sharing, steps, trouble
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Check, Finding
 from pasture.errors import see
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
-from pasture.scoreboard import trouble
-from pasture.serving import restart
-from pasture.trust.untrusted_text import printable
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
 _OWN_GC_CALLERS = ("pasture.", "gc", "__main__")
@@ -144,19 +141,6 @@ def endangered(seen: Evidence) -> Iterator[Finding]:
             yield Finding(one.kind, True, one.what, one.cost, one.fix)
 
 
-def plain(seen: Evidence) -> Iterator[Finding]:
-    """An earlier start that this plain one follows."""
-    why = restart.parse(seen.environ.get(restart.VARIABLE), seen.master_pid)
-    if why is not None:
-        yield Finding(
-            "plain",
-            True,
-            f"it started as without pasture, because {printable(why)}",
-            cost="nothing is shared but what the server itself preloads",
-            fix=_FIX,
-        )
-
-
 def probe(seen: Evidence) -> Iterator[Finding]:
     """The outcome of the latest start's probe."""
     outcome = "" if seen.seal is None else seen.seal.probe
@@ -178,7 +162,6 @@ CHECKS: tuple[Check, ...] = (
     sharing.pending_imports,
     steps.seal,
     steps.warm_up,
-    plain,
     probe,
     steps.threads,
     garbage_collector,

@@ -6,12 +6,12 @@ Nothing is written to the server and nothing is stopped.
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.doctor import exit_trial
 from pasture.doctor.modules import Module, is_stable_abi, read_module
 from pasture.doctor.notes import Notes
 from pasture.doctor.threads import Thread, read_threads
@@ -31,6 +31,18 @@ from pasture.sealing.steps import left_out_besides
 from pasture.servers import engines
 
 _PROC = Path("/proc")
+_TIMEOUT_S = 20.0
+_LEAVES = "leaves"
+_EXIT_PROGRAM = f"""\
+from pasture.interpreter import native
+
+def at_end(can_leave):
+    print("{_LEAVES}" if can_leave else "finalizes", flush=True)
+    return 0, 0.0
+
+native().check_layout()
+native().arm_exit(at_end)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,5 +168,30 @@ def _refusals() -> tuple[str, ...]:
     if unsupported is not None:
         return (unsupported,)
     left_out = left_out_besides()
-    why = exit_trial.try_exit() if not left_out else None
+    why = try_exit() if not left_out else None
     return left_out if why is None else (why,)
+
+
+def try_exit(program: str = _EXIT_PROGRAM) -> str | None:
+    """Why children of this interpreter cannot end without finalization; None if they can.
+
+    The way out goes past a function of the interpreter that is found on the C stack at the very
+    end, so no look at a running server shows whether it is found: tried in a process of its own.
+    None if it could not be tried.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    if done.stdout.split()[-1:] == [_LEAVES]:
+        return None
+    return (
+        "no exit without finalization: the function that finalizes was not found on the stack of "
+        "this build of CPython, so children are finalized at their end, and copy several MB then"
+    )

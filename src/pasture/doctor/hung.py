@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pasture.doctor.findings import Finding
+from pasture.doctor.trouble import NO_ANSWERS
 from pasture.doctor.waits import LOCK_FILES, SHOWN_CALLS, Lost, Process, Waiting, file_of
 from pasture.fork_safety.survey import remedy_for_thread
 
@@ -22,7 +23,6 @@ def findings(process: Process) -> Iterator[Finding]:
         return
     where = f" at {main.place}" if main.place else ""
     what = f"process {process.pid} waits for a lock{where}"
-    cost = "it answers nothing until it is killed"
     holder = min(process.lost, key=lambda one: _distance(main, one), default=None)
     others = [thread for thread in process.threads[1:] if not thread.waits_for_lock]
     if holder is not None:
@@ -36,7 +36,7 @@ def findings(process: Process) -> Iterator[Finding]:
     else:
         what += ", and so do all of its threads: one of them holds it"
         fix = "take locks in one order, and none twice"
-    yield Finding("hung", True, what, cost, fix)
+    yield Finding("hung", True, what, NO_ANSWERS, fix)
 
 
 def _distance(main: Waiting, gone: Lost) -> int:

@@ -35,14 +35,6 @@ class Wheel:
         return f"{self.name} (built for {self.built_for or 'an unknown version'})"
 
 
-def _wheel_of(file: str) -> Wheel:
-    info = distribution_of(file)
-    if info is None:
-        return Wheel(printable(PurePath(file).name), None)
-    tag = re.search(r"^Tag: (\S+-abi3)-", read_text(str(info / "WHEEL")), re.M)
-    return Wheel(name_of(info), tag[1] if tag else None)
-
-
 @dataclass(frozen=True, slots=True)
 class Module:
     """An extension for the stable ABI."""
@@ -58,4 +50,10 @@ def is_stable_abi(file: str) -> bool:
 
 def read_module(file: str) -> Module:
     """Look into a module, and for its package if that matters."""
-    return Module(file, _wheel_of(file) if _COUNTS_INLINE in read_elf(file).needs else None)
+    if _COUNTS_INLINE not in read_elf(file).needs:
+        return Module(file, None)
+    info = distribution_of(file)
+    if info is None:
+        return Module(file, Wheel(printable(PurePath(file).name), None))
+    tag = re.search(r"^Tag: (\S+-abi3)-", read_text(str(info / "WHEEL")), re.M)
+    return Module(file, Wheel(name_of(info), tag[1] if tag else None))

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pasture.display.units import count, megabytes
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.findings import Finding
+from pasture.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
-from pasture.scoreboard.trouble import MIN_PRIVATE_BYTES, holds_little
-from pasture.serving import restart
+from pasture.reasons import Reason
 from pasture.serving.settings import SETTINGS
 
 _MIN_LIBRARIES_BYTES = 100_000
@@ -41,13 +41,12 @@ def preloading(seen: Evidence) -> Iterator[Finding]:
             late = "the application, or much else, is loaded after the fork"
             fix = "import it in the program that forks, or name it: `--preload` of `pasture run`"
         fix = f"load it before: {fix}"
-        if restart.parse(seen.environ.get(restart.VARIABLE), seen.master_pid) is not None:
-            fix = "see `plain`, which says why it cannot be loaded before"
+        if seen.seal is not None and seen.seal.why is Reason.PLAIN:
+            fix = "see `seal`, which says why it cannot be loaded before"
         yield Finding(
             "preload",
             True,
-            f"workers hold {megabytes(private)} of {megabytes(rss)} for themselves, and the "
-            f"master only {megabytes(seen.master.rss_bytes)}: {late}",
+            f"{held(seen.master, private, rss)}: {late}",
             cost=f"up to {megabytes(private)} for each worker",
             fix=fix,
         )
@@ -148,7 +147,7 @@ def own_imports(modules: Mapping[str, int], largest: Sequence[str]) -> Iterator[
         cost=f"about {megabytes(total)} and the time of the import in each worker, and once more "
         "in each that replaces it",
         fix=f"`pasture run --preload {','.join(largest[:_MAX_PRELOADED])}` imports most of it "
-        "before the fork, a profile of `pasture learn` all of it",
+        "before the fork, `pasture run --auto` all of it from its second start on",
     )
 
 
@@ -172,11 +171,14 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
         return
     own = sum(size.private_bytes for size in sizes.values())
     large = own >= _MIN_LATE_BYTES or len(seen.imported) > 20
+    cost = "what their modules hold, in each worker"
+    if own >= _MIN_LIBRARIES_BYTES:
+        cost = f"{megabytes(own)} for their libraries, and {cost}"
     yield Finding(
         "late-imports",
         large,
         f"every worker imports for itself: {some(names, _MAX_NAMES)}",
-        cost=_cost_of_imports(own) if large else "",
+        cost=cost if large else "",
         fix="import them while the application is loaded, or in the warm-up" if large else "",
     )
 
@@ -196,13 +198,6 @@ def _not_in_every(seen: Evidence) -> str:
     if seen.notes is not None:
         return "every worker found its modules imported"
     return "no worker has mapped a library that the master has not"
-
-
-def _cost_of_imports(libraries_bytes: int) -> str:
-    what = "what their modules hold, in each worker"
-    if libraries_bytes < _MIN_LIBRARIES_BYTES:
-        return what
-    return f"{megabytes(libraries_bytes)} for their libraries, and {what}"
 
 
 def _late_packages(seen: Evidence) -> dict[str, InMemory]:

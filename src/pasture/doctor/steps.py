@@ -85,6 +85,14 @@ def _not_sealed(seen: Evidence) -> Finding:
     reason = seen.seal.reason or (
         "its log says why" if not seen.seal.has_report else "it does not say why"
     )
+    if seen.seal.why is Reason.PLAIN:
+        return Finding(
+            "seal",
+            True,
+            f"it started as without pasture, because {reason}",
+            cost="each worker has the application's memory for itself",
+            fix="move it out of the import, or accept it (docs/hazards.md)",
+        )
     return Finding(
         "seal",
         True,

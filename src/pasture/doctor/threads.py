@@ -13,14 +13,8 @@ from pathlib import Path
 from pasture.doctor.notes import Notes
 from pasture.fork_safety import native_threads
 from pasture.proc.maps import Mapping
-from pasture.proc.packages import (
-    STANDARD_LIBRARY,
-    files_on_stack,
-    own_code,
-    owner_of,
-    package_of_module,
-    read_text,
-)
+from pasture.proc.packages import STANDARD_LIBRARY, package_of_module, read_text
+from pasture.proc.stacks import files_on_stack, own_code, owner_of
 from pasture.proc.stat import parse_stat
 from pasture.proc.tasks import did_not_run, read_some
 from pasture.trust.untrusted_text import printable

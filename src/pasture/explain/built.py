@@ -1,4 +1,4 @@
-"""Modules that a worker imported for itself, with the memory of each: lines for a profile.
+"""Modules that a worker imported for itself, with the memory of each: lines for a file of `--auto`.
 
 Found in the worker's private memory: module objects that the parent does not have there, and the
 bytes of code by the file that it is of. What else comes with a module (functions, names, classes)
@@ -20,9 +20,9 @@ from pasture.explain.difference import private_pages
 from pasture.explain.distinct import floor_to, of_ascending
 from pasture.explain.objects import Objects
 from pasture.explain.recognition import gather, recognise
+from pasture.learning.file import is_module
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.profile.file import is_module
 from pasture.scoreboard import reader
 
 MAX_LINES = 10
@@ -49,7 +49,7 @@ class Built:
 
     @property
     def entry(self) -> str:
-        """The line for a profile."""
+        """The line for a file of `--auto`."""
         return f"module {self.module}"
 
 

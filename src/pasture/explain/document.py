@@ -5,7 +5,6 @@ Stable: keys are added, never renamed or given another meaning.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +13,6 @@ from pasture.explain.causes import Cause
 from pasture.explain.explanation import Explanation
 from pasture.explain.tally import Share
 from pasture.explain.writers import Recording
-from pasture.trust.records import decoded
 
 SCHEMA = 1
 
@@ -54,38 +52,6 @@ def as_document(found: Explanation) -> dict[str, Any]:
         "recording": None if found.recording is None else _recording(found.recording),
         "advice": list(advice(found)),
     }
-
-
-def from_json(text: str) -> Explanation:
-    """An explanation out of its document.
-
-    Raises:
-        ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError: the
-            text is no such document, or of another schema.
-    """
-    row = json.loads(text)
-    if row["schema"] != SCHEMA:
-        raise ValueError(f"schema {row['schema']} in place of {SCHEMA}")
-    named = {cause.label: cause for cause in Cause}
-    there = [(named[name], share) for name, share in row["causes"].items() if share["os_pages"]]
-    found: Explanation = decoded(
-        Explanation,
-        {
-            **row,
-            "worker_pid": row["worker"],
-            "parent_pid": row["parent"],
-            "causes": sorted(there, key=lambda item: -item[1]["bytes"]),
-            "fields": [(named[one["cause"]], one, one) for one in row["fields"]],
-            "types": [(one["type"], one) for one in row["types"]],
-            "recording": row["recording"] and _recorded(row["recording"], named),
-        },
-    )
-    return found
-
-
-def _recorded(row: dict[str, Any], named: dict[str, Cause]) -> dict[str, Any]:
-    writers = [{**one, "cause": named[one["cause"]], "label": one} for one in row["writers"]]
-    return {**row, "pids": row["workers"], "writers": writers}
 
 
 def _recording(recording: Recording) -> dict[str, Any]:

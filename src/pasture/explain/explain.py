@@ -97,7 +97,10 @@ def _explain(
     if parent_pid is not None:
         server = sources.look_at_server(parent_pid, worker_pid)
         parent_pid = reader.forked_by(worker_pid, parent_pid)
-    with AddressSpace(worker_pid) as worker, _origin(parent_pid, worker) as parent:
+    with (
+        AddressSpace(worker_pid) as worker,
+        ImageSpace(worker) if parent_pid is None else AddressSpace(parent_pid) as parent,
+    ):
         pages = private_pages(parent, worker)
         memory = smaps.read_memory(worker_pid)
         if memory is None:
@@ -145,11 +148,6 @@ def _explain(
             hazards=server.hazards,
             image=image if parent_pid is None else None,
         )
-
-
-def _origin(parent_pid: int | None, worker: AddressSpace) -> AddressSpace:
-    """The memory that a process is compared with."""
-    return ImageSpace(worker) if parent_pid is None else AddressSpace(parent_pid)
 
 
 def _image(parent: AddressSpace, worker: AddressSpace) -> str | None:

@@ -42,7 +42,9 @@ def render_html(found: Explanation, made_at: datetime) -> str:
         Path(__file__).with_name("explain.html.j2"),
         found=found,
         headline=headline(found),
-        lead=_lead(found),
+        lead=f"{found.subject.capitalize()} against {found.origin}: "
+        f"{found.os_pages:,} private pages, {megabytes(found.explained_bytes)} explained in "
+        f"{seconds(found.seconds)}.",
         advice=advice(found),
         causes=[_cause_row(found, cause, share) for cause, share in found.causes],
         fields=[
@@ -58,14 +60,6 @@ def render_html(found: Explanation, made_at: datetime) -> str:
 def color_of(cause: Cause) -> str:
     """The color of a cause, the same in every plot and table."""
     return next((color for color, causes in _COLORS.items() if cause in causes), _OTHER_COLOR)
-
-
-def _lead(found: Explanation) -> str:
-    return (
-        f"{found.subject.capitalize()} against {found.origin}: "
-        f"{found.os_pages:,} private pages, {megabytes(found.explained_bytes)} explained in "
-        f"{seconds(found.seconds)}."
-    )
 
 
 def _figures(share: Share) -> tuple[str, ...]:

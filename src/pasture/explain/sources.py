@@ -1,7 +1,6 @@
-"""What is known of the parent before its memory is read.
+"""The two processes that are compared, and what is known of the parent before its memory is read.
 
-Without that one's snapshot or interpreter
-the report says what is not known.
+Without that one's snapshot or interpreter the report says what is not known.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pasture.doctor import trouble
 from pasture.errors import ProcessEnded, UsageError
 from pasture.explain.snapshot import Snapshot, open_snapshot
 from pasture.interpreter import Fields
@@ -20,9 +20,10 @@ from pasture.proc.address_space import AddressSpace
 from pasture.proc.cgroup import read_usage
 from pasture.proc.environ import read_environ
 from pasture.proc.image_space import ImageSpace
+from pasture.proc.images import find_image, mappings_of
 from pasture.proc.maps import python_version
 from pasture.proc.tasks import is_locked
-from pasture.scoreboard import reader, trouble
+from pasture.scoreboard import reader
 from pasture.scoreboard.layout import Entry
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.seen import SealSeen, read_seal
@@ -34,6 +35,39 @@ _WITHOUT_SNAPSHOT = (
     "no heap snapshot: objects are recognised by their type pointers, without owners, and the "
     "storage of dictionaries and lists is not separated from other memory"
 )
+
+
+def find_pair(pid: int) -> tuple[int | None, int | None]:
+    """Parent and worker for a pid that a user names.
+
+    No worker if it is that of a master; no parent if it came out of an image, which is then
+    compared with.
+
+    Raises:
+        ProcessEnded: there is no such process.
+        NoPrivilege: there is no `/proc`, or it hides the process.
+        UsageError: it was not forked by a process that still runs, and forked none; or it runs no
+            Python.
+    """
+    tree.require_memory_of(pid)
+    parent, mappings = tree.master_of(pid), mappings_of(pid)
+    if parent is None:
+        smaps.read_memory(pid)  # who forked a process cannot be seen where its memory cannot
+        if find_image(pid, mappings) is not None:
+            return None, pid
+        raise UsageError(
+            f"process {pid} shares its memory with no other: it was started by exec and has "
+            "forked no workers",
+            hint="give the pid of a worker of a pre-fork server, or of its master; "
+            "a server without preloading has nothing to share",
+        )
+    # Those of another user cannot be read: that is said later.
+    if mappings and not any("python" in mapping.path for mapping in mappings):
+        raise UsageError(
+            f"process {pid} runs no Python: no pre-fork server forked it",
+            hint="give the pid of a worker of one, or of its master",
+        )
+    return parent, None if parent == pid else pid
 
 
 def largest_worker(parent_pid: int) -> int:

@@ -24,7 +24,12 @@ _CONTAINERS = {"numpy.ndarray": "a numpy array", "list": "a list", "dict": "a di
 def print_explanation(found: Explanation, console: Console) -> None:
     """Print headline, tables, advice, and what is missing."""
     console.print(Text(headline(found), style="bold"))
-    console.print(Text(_circumstances(found), style="dim"))
+    circumstances = (
+        f"compared with {found.origin}: {found.os_pages:,} private pages, "
+        f"{megabytes(found.explained_bytes)} explained in {seconds(found.seconds)}; "
+        "no process was stopped"
+    )
+    console.print(Text(circumstances, style="dim"))
     console.print()
     console.print(_causes(found))
     console.print(_fields(found))
@@ -54,14 +59,6 @@ def headline(found: Explanation) -> str:
     return (
         f"{found.subject} has {megabytes(found.private_bytes)} of private memory, "
         f"{percent(share.bytes / max(1, found.explained_bytes))} of it {cause.label}{leak}"
-    )
-
-
-def _circumstances(found: Explanation) -> str:
-    return (
-        f"compared with {found.origin}: {found.os_pages:,} private pages, "
-        f"{megabytes(found.explained_bytes)} explained in {seconds(found.seconds)}; "
-        "no process was stopped"
     )
 
 

@@ -1,8 +1,9 @@
 """Objects of the standard library that a forked child puts in order, so that they work there.
 
 Executors whose threads stayed in the parent, what multiprocessing does in its own children alone,
-and processes that are not this one's children. Owns which and how; each step is taken by itself:
-one that fails hinders no other. Imports nothing, and looks into `sys.modules`.
+and processes that are not this one's children. Owns which and how, and the hook, which comes after
+those of the modules: some forget at a fork what a new object would use. Each step is taken by
+itself: one that fails hinders no other. Imports nothing, and looks into `sys.modules`.
 
 Source: CPython 3.11 to 3.15 Lib/concurrent/futures/thread.py and process.py,
 Lib/multiprocessing/process.py and util.py.
@@ -24,12 +25,19 @@ _THREADS, _PROCESSES = "concurrent.futures.thread", "concurrent.futures.process"
 _FORKING = ("multiprocessing.popen_fork", "multiprocessing.forkserver")
 """They take these steps in their children by themselves."""
 
-_noted: WeakSet[Any] = WeakSet()
-"""Executors that have threads: a fork clears the list that their module has."""
+_executors: WeakSet[Any] = WeakSet()
+"""Those that have threads: a fork clears the list that their module has."""
+_is_noted = False
+_modules = _hooks = 0
 
 
 def note() -> None:
-    """Remember the executors that have threads. In the parent, before the forks."""
+    """Have each child put in order what is here now. In the parent, before the forks."""
+    global _is_noted, _modules, _hooks
+    _is_noted = True
+    if len(sys.modules) != _modules:  # those of new modules come before the last one
+        _modules, _hooks = len(sys.modules), _hooks + 1
+        os.register_at_fork(after_in_child=partial(_hook, _hooks))
     for thread in _listed(_THREADS, "_threads_queues"):
         with suppress(AttributeError, LookupError, TypeError):
             _note(thread._args[0])
@@ -47,6 +55,11 @@ def is_idle_in_executor(thread: threading.Thread) -> bool:
     return False
 
 
+def _hook(number: int) -> None:
+    if number == _hooks:
+        put_in_order(sys._getframe(1))
+
+
 def _listed(module: str, name: str) -> list[Any]:
     for _ in range(3):  # another thread may add one meanwhile
         with suppress(RuntimeError):
@@ -57,24 +70,31 @@ def _listed(module: str, name: str) -> list[Any]:
 def _note(reference: Callable[[], Any]) -> None:
     executor = reference()
     if executor is not None:
-        _noted.add(executor)
+        _executors.add(executor)
 
 
-def put_in_order(caller: FrameType | None) -> None:
-    """Put in order what was inherited. In a child, right after the fork, before other threads.
+def put_in_order(caller: FrameType | None = None) -> None:
+    """Put in order what was inherited, in each child of the process that has noted it.
+
+    Right after the fork, before other threads.
 
     Args:
-        caller: what has forked.
+        caller: what has forked, if that is Python's.
     """
+    global _is_noted
+    if not _is_noted:
+        return
+    _is_noted = False
     for step in _steps(caller):
         with suppress(Exception):
             step()
-    _noted.clear()
+    _executors.clear()
 
 
 def _steps(caller: FrameType | None) -> Iterator[Callable[[], object]]:
     yield _forget_processes
-    for executor in list(_noted):
+    yield _forget_forkserver
+    for executor in list(_executors):
         yield partial(_empty, executor)
     after_forkers = getattr(sys.modules.get("multiprocessing.util"), "_run_after_forkers", None)
     forks_itself = caller is not None and caller.f_globals.get("__name__") in _FORKING
@@ -86,6 +106,17 @@ def _forget_processes() -> None:
     """multiprocessing ends its daemons and waits for its children at the end of each process."""
     children: set[Any] = getattr(sys.modules.get("multiprocessing.process"), "_children", set())
     children.difference_update([one for one in children if one._parent_pid != os.getpid()])
+
+
+def _forget_forkserver() -> None:
+    """A process can wait for its own fork server alone: each starts one when it needs it."""
+    server: Any = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
+    if server is None or server._forkserver_pid is None:
+        return
+    os.close(server._forkserver_alive_fd)
+    for name in ("pid", "alive_fd", "address", "authkey"):
+        if hasattr(server, f"_forkserver_{name}"):
+            setattr(server, f"_forkserver_{name}", None)
 
 
 def _empty(executor: Any) -> None:

@@ -2,7 +2,7 @@
 
 A child in which such a runtime believes that its threads run waits for them for ever. Owns which
 runtimes are known to take notice of a fork. All others are hazards. Whose a thread is, its stack
-says (`proc/packages.py`). Reads /proc; without it no thread is found.
+says (`proc/stacks.py`). Reads /proc; without it no thread is found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.proc import packages
 from pasture.proc.maps import Mapping, parse_maps
-from pasture.proc.packages import are_interpreters, began_with, files_on_stack, own_code, owner_of
+from pasture.proc.stacks import are_interpreters, began_with, files_on_stack, own_code, owner_of
 from pasture.proc.tasks import read_tasks
 from pasture.reasons import Hazard, Reason
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import _socket
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -29,6 +30,7 @@ from pasture.reasons import Hazard, Reason
 _STANDARD = (0, 1, 2)
 _KINDS = (_socket.SOCK_STREAM, _socket.SOCK_SEQPACKET)
 _NETWORK = (_socket.AF_INET, _socket.AF_INET6, getattr(_socket, "AF_VSOCK", -1))
+_AUTOBIND = re.compile("\0[0-9a-f]{5}")
 _EPOLL, _RING = "anon_inode:[eventpoll]", "anon_inode:[io_uring]"
 
 _EACH = "make it in each worker"
@@ -67,7 +69,7 @@ def begin() -> None:
 def arm() -> None:
     """Isolate each child of this process right after its fork, before other hooks.
 
-    Call it before the application is loaded. Forks of C code run no hook: there call `isolate`.
+    Before the application is loaded.
     """
     global _hooked
     if not _hooked:
@@ -86,17 +88,18 @@ def connected() -> tuple[Socket, ...]:
 
 
 def keep(number: int) -> None:
-    """Leave a file to children, of which one uses it: it is handed over on purpose."""
+    """Leave a stream to children: it is handed to one on purpose, or plain would share it, too."""
     _kept.add(os.fstat(number).st_ino)
 
 
 def note() -> None:
-    """Remember what children must not use. In the parent, before the forks; may be repeated.
+    """Remember what children must not use, or have to put in order (`inherited`).
 
-    A stream that is opened later is left alone: accepted, and handed to a child. Does nothing
-    where the extension cannot be used.
+    In the parent, before the forks; may be repeated. A stream that is opened later is left alone:
+    accepted, and handed to a child. Where the extension cannot be used, so are all streams.
     """
     global _noted
+    inherited.note()
     try:
         extension = native()
     except UnsupportedInterpreter:
@@ -105,34 +108,33 @@ def note() -> None:
     epolls = (number for number, name in _unnamed() if name == _EPOLL)
     _noted = _Noted(
         sockets,
-        _numbers(shared(_described(number for number, _ in sockets))),
+        _not_kept(shared(_described(number for number, _ in sockets))),
         tuple(number for number in epolls if number not in _unnamed_before),
         extension.isolate_streams,
     )
     with suppress(OSError):  # this process may open no more files: nor may its child
         extension.keep_spare_end()
-    inherited.note()
 
 
 def isolate() -> None:
-    """Lay a dead end over each noted stream, and put noted objects in order. In the child.
+    """Lay a dead end over each noted stream. In each child of the process that has noted them.
 
-    Each child of the process that has noted them; its own children are as without pasture.
+    The child's own children are as without pasture. After a fork of C code call it by hand, and
+    `inherited.put_in_order` next.
     """
     global _noted
     noted, _noted = _noted, None
     if noted is None:
         return
-    caller = sys._getframe().f_back
     try:
-        there = _described(number for number, _ in noted.sockets)
-        found = _numbers(shared([one for one in there if (one.number, one.inode) in noted.sockets]))
+        now = _described(number for number, _ in noted.sockets)
+        there = [one for one in now if (one.number, one.inode) in noted.sockets]
+        found = _not_kept(shared(there))
     except Exception:  # a MemoryError
         found = noted.shared
     if found or noted.epolls:
         with suppress(OSError, MemoryError):  # all others are done
             noted.isolate(found, noted.epolls)
-    inherited.put_in_order(caller)
 
 
 def shared(sockets: Sequence[Socket]) -> tuple[Socket, ...]:
@@ -146,11 +148,16 @@ def _leads_away(one: Socket, ends: Collection[tuple[str, str]]) -> bool:
         return False
     if one.family == _socket.AF_UNIX:
         # Without names it is a pair: a self-pipe, or a channel that is made to be inherited.
-        return one.is_connected and bool(one.own or one.peer)
+        return one.is_connected and (_has_name(one.own) or _has_name(one.peer))
     if one.family not in _NETWORK or _is_written_only(one):
         return False
     # Both ends are here in a self-pipe of two connected streams. One in its handshake has no peer.
     return one.is_connecting or (one.is_connected and _ends(one.peer, one.own) not in ends)
+
+
+def _has_name(address: str) -> bool:
+    """Not one that the kernel has given: "\0" and five digits. Source: unix(7), autobind."""
+    return bool(address) and _AUTOBIND.fullmatch(address) is None
 
 
 def _is_written_only(one: Socket) -> bool:
@@ -169,8 +176,9 @@ def _described(numbers: Iterator[int]) -> list[Socket]:
     return [one for number in numbers if (one := describe(number)) is not None]
 
 
-def _numbers(sockets: Sequence[Socket]) -> tuple[tuple[int, int], ...]:
-    return tuple((one.number, one.inode) for one in sockets)
+def _not_kept(sockets: Sequence[Socket]) -> tuple[tuple[int, int], ...]:
+    """Their numbers and inodes."""
+    return tuple((one.number, one.inode) for one in sockets if one.inode not in _kept)
 
 
 def _sockets() -> Iterator[tuple[int, os.stat_result]]:
@@ -180,7 +188,7 @@ def _sockets() -> Iterator[tuple[int, os.stat_result]]:
 def _applications() -> Iterator[tuple[int, int]]:
     """Number and inode of each socket that the application has opened."""
     found = [(number, what.st_ino) for number, what in _sockets()]
-    others = {inode for number, inode in found if number in _STANDARD} | _kept | (_before or set())
+    others = {inode for number, inode in found if number in _STANDARD} | (_before or set())
     return ((number, inode) for number, inode in found if inode not in others)
 
 
@@ -192,7 +200,7 @@ def _unnamed() -> Iterator[tuple[int, str]]:
 
 
 def undividable() -> Iterator[Hazard]:
-    """What the application has begun, that several processes would use, and no dead end divides."""
+    """What the application has made, that several processes would use, and no dead end divides."""
     for number, name in _unnamed():
         if name == _RING and number not in _unnamed_before:
             yield Hazard(f"the io_uring with the descriptor {number}", _EACH, Reason.CONNECTION)

@@ -7,17 +7,6 @@ import socket
 LOOPBACK = "127.0.0.1"
 
 
-def port_is_free(port: int) -> bool:
-    """Whether a server could listen on a port of the loopback interface."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-    return True
-
-
 def free_port() -> int:
     """A port of the loopback interface that is free at this moment."""
     with socket.socket() as probe:

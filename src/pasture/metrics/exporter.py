@@ -39,6 +39,9 @@ except ImportError as error:
 
 _TRIES = 5
 _LEFT = "Part of the limit of the server's control group that is left, 1 without a limit"
+_GROWTH = "Private memory of a worker above what it had right after its fork"
+_LEAK = "Bytes by which a worker grows with each request, 0 where it does not go on to"
+_LOCKED = "Whether a worker of a web server waits for a lock where it should for connections"
 _UP = "Whether the server was there"
 _PROCESS_GAUGES = (
     ("pss_bytes", "Proportional set size", "pss_bytes"),
@@ -76,7 +79,9 @@ class ServerCollector(Collector):
         yield GaugeMetricFamily("pasture_up", _UP, sample is not None)
         if sample is not None:
             yield from self._memory(sample, entries)
-            yield GaugeMetricFamily("pasture_limit_left_ratio", _LEFT, _left(self.master_pid))
+            usage = read_usage(self.master_pid)
+            left = 1.0 if usage is None else usage.headroom_bytes / max(1, usage.limit_bytes)
+            yield GaugeMetricFamily("pasture_limit_left_ratio", _LEFT, left)
             yield from _faults(sample)
         if snapshot is not None:
             yield from _counted(snapshot.total)
@@ -85,8 +90,14 @@ class ServerCollector(Collector):
 
     def _sample(self, master_pid: int, entries: dict[int, Entry]) -> Sample | None:
         """A reading during which no process ended; under constant recycling it may take some."""
+
+        def once() -> Sample | None:
+            pids = tree.workers_of(master_pid)
+            others = set(pids).difference(workers_among(pids, entries))
+            return sample_tree(master_pid, workers=pids, others=others)
+
         try:
-            return read_again(lambda: _sample_tree(master_pid, entries), _TRIES)
+            return read_again(once, _TRIES)
         except PastureError:
             return None
 
@@ -100,48 +111,38 @@ class ServerCollector(Collector):
                 gauge.add_metric((role, str(process.pid)), getattr(process.memory, attribute))
             yield gauge
         yield self._growth(sample, entries)
-        yield _leaks(sample, entries)
-        yield _locked(sample, entries)
+
+        def leak(worker: ProcessMemory) -> float:
+            growth = growth_of(entries.get(worker.pid), worker.memory.anonymous_bytes)
+            return growth.bytes_a_request if growth else 0
+
+        def waits(worker: ProcessMemory) -> bool:
+            entry = entries.get(worker.pid)
+            return entry is not None and entry.says_requests and is_locked(worker.pid)
+
+        yield _of_workers("leak_bytes", _LEAK, sample, leak)
+        yield _of_workers("locked", _LOCKED, sample, waits)
 
     def _growth(self, sample: Sample, entries: dict[int, Entry]) -> Metric:
-        help_text = "Private memory of a worker above what it had right after its fork"
-        gauge = GaugeMetricFamily("pasture_process_growth_bytes", help_text, labels=("role", "pid"))
         first = {}
         for worker in sample.workers:
             now, pid = worker.memory.private_bytes, worker.pid
             counted = entries[pid].private_at_start_bytes if pid in entries else 0
             first[pid] = counted or self._first_private.get(pid, now)
-            gauge.add_metric(("worker", str(pid)), max(0, now - first[pid]))
         self._first_private = first
-        return gauge
+        return _of_workers(
+            "growth_bytes", _GROWTH, sample,
+            lambda worker: max(0, worker.memory.private_bytes - first[worker.pid]),
+        )  # fmt: skip
 
 
-def _sample_tree(master_pid: int, entries: dict[int, Entry]) -> Sample | None:
-    pids = tree.workers_of(master_pid)
-    others = set(pids).difference(workers_among(pids, entries))
-    return sample_tree(master_pid, workers=pids, others=others)
-
-
-def _left(master_pid: int) -> float:
-    usage = read_usage(master_pid)
-    return 1.0 if usage is None else usage.headroom_bytes / max(1, usage.limit_bytes)
-
-
-def _locked(sample: Sample, entries: dict[int, Entry]) -> Metric:
-    help_text = "Whether a worker of a web server waits for a lock where it should for connections"
-    gauge = GaugeMetricFamily("pasture_process_locked", help_text, labels=("role", "pid"))
-    for pid in (worker.pid for worker in sample.workers):
-        serves = pid in entries and entries[pid].says_requests
-        gauge.add_metric(("worker", str(pid)), serves and is_locked(pid))
-    return gauge
-
-
-def _leaks(sample: Sample, entries: dict[int, Entry]) -> Metric:
-    help_text = "Bytes by which a worker grows with each request, 0 where it does not go on to"
-    gauge = GaugeMetricFamily("pasture_process_leak_bytes", help_text, labels=("role", "pid"))
+def _of_workers(
+    name: str, help_text: str, sample: Sample, figure: Callable[[ProcessMemory], float]
+) -> Metric:
+    """A figure of each worker."""
+    gauge = GaugeMetricFamily(f"pasture_process_{name}", help_text, labels=("role", "pid"))
     for worker in sample.workers:
-        leak = growth_of(entries.get(worker.pid), worker.memory.anonymous_bytes)
-        gauge.add_metric(("worker", str(worker.pid)), leak.bytes_a_request if leak else 0)
+        gauge.add_metric(("worker", str(worker.pid)), figure(worker))
     return gauge
 
 

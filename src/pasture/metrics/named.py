@@ -38,7 +38,11 @@ class Named:
     def __call__(self) -> int | None:
         """Pid of the server's master now; None while there is none. Several: the newest."""
         pid = self._pid
-        if "/" in self._name or pid is None or not _is_there(pid, self._started):
+        if (
+            "/" in self._name
+            or pid is None
+            or not (tree.is_running(pid) and start_time(pid) == self._started)
+        ):
             pid = max(self._found(), key=start_time, default=None)
         if pid != self._pid:
             self._say("is not running" if pid is None else f"is process {pid}")
@@ -57,10 +61,6 @@ class Named:
 
     def __str__(self) -> str:
         return printable(self._name) or "the pre-fork server"
-
-
-def _is_there(pid: int, started: int) -> bool:
-    return tree.is_running(pid) and start_time(pid) == started
 
 
 def _in_file(path: Path) -> Iterator[int]:

@@ -154,8 +154,12 @@ def opened(path: Path) -> Iterator[int]:
     """
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if _mount_of(place) != _mount_of_memory():
-            raise OSError(f"{path} is not memory")
+        mine = create("pasture-reader")
+        try:
+            if _mount_of(place) != _mount_of(mine):
+                raise OSError(f"{path} is not memory")
+        finally:
+            os.close(mine)
         file = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     finally:
         os.close(place)
@@ -163,14 +167,6 @@ def opened(path: Path) -> Iterator[int]:
         yield file
     finally:
         os.close(file)
-
-
-def _mount_of_memory() -> bytes:
-    mine = create("pasture-reader")
-    try:
-        return _mount_of(mine)
-    finally:
-        os.close(mine)
 
 
 def _mount_of(file: int) -> bytes:

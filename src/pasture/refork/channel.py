@@ -42,12 +42,14 @@ def _is_text(value: Any) -> bool:
 
 FROM_CHILDREN: Vocabulary = {
     "loaded": {},
+    "plain": {"why": _is_text},
     "spawned": {},
     "not spawned": {"why": _is_text, "for_now": lambda value: isinstance(value, bool)},
     "sealed": {"report": _is_text},
     "refused": {"why": _is_text},
 }
-"""`loaded` comes from the first mold; `spawned` from a new worker, whose pid the kernel adds; the
+"""`loaded` and `plain` come from the first mold; `spawned` from a new worker, whose pid the kernel
+adds; the
 others from a mold."""
 
 
@@ -69,12 +71,7 @@ class Channel:
     def __init__(self, end: socket.socket, vocabulary: Vocabulary | None = None) -> None:
         self._socket = end
         self._vocabulary = vocabulary
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def close(self) -> None:
-        self._socket.close()
+        self.fileno, self.close = end.fileno, end.close
 
     def send(self, word: str, files: Sequence[int] = (), **values: Any) -> bool:
         """Send a message, its texts cut; False if the other side is gone, or does not read.

@@ -51,34 +51,25 @@ class Worker:
 
 
 class Children:
-    """All processes by pid, oldest first."""
+    """All processes, oldest first.
+
+    Attributes:
+        by_pid: the records.
+    """
 
     def __init__(self) -> None:
-        self._processes: dict[int, Worker] = {}
+        self.by_pid: dict[int, Worker] = {}
 
     def __iter__(self) -> Iterator[Worker]:
-        return iter(list(self._processes.values()))
+        return iter(list(self.by_pid.values()))
 
     def __contains__(self, worker: object) -> bool:
-        return isinstance(worker, Worker) and self._processes.get(worker.pid) is worker
-
-    def add(self, worker: Worker) -> None:
-        self._processes[worker.pid] = worker
-
-    def remove(self, pid: int) -> Worker | None:
-        return self._processes.pop(pid, None)
-
-    def clear(self) -> None:
-        """Forget all, in a process that is not their parent."""
-        self._processes.clear()
-
-    def get(self, pid: int) -> Worker | None:
-        return self._processes.get(pid)
+        return isinstance(worker, Worker) and self.by_pid.get(worker.pid) is worker
 
     def update(self, statuses: Mapping[int, WorkerStatus], now: float) -> None:
         """Take over the status that workers report of themselves."""
         for pid, status in statuses.items():
-            worker = self._processes.get(pid)
+            worker = self.by_pid.get(pid)
             if worker is not None:
                 worker.status = status
                 if status.ready and worker.ready_at is None:

@@ -73,7 +73,7 @@ class Lifecycle:
 
     def spawned(self, worker: Worker) -> None:
         """A worker was forked."""
-        self.children.add(worker)
+        self.children.by_pid[worker.pid] = worker
         if self.rollout is not None:
             self.rollout.spawned(worker)
 
@@ -84,11 +84,11 @@ class Lifecycle:
     def sealed(self, pid: int, now: float) -> None:
         """The promoted worker can fork from now on."""
         if self.rollout is not None:
-            self.rollout.sealed(self.children.get(pid), now)
+            self.rollout.sealed(self.children.by_pid.get(pid), now)
 
     def refused(self, pid: int, why: str, now: float) -> None:
         """The promoted worker cannot become a mold, and ends."""
-        worker = self.children.get(pid)
+        worker = self.children.by_pid.get(pid)
         if worker is None:
             return
         worker.leave(now)
@@ -97,7 +97,7 @@ class Lifecycle:
 
     def ended(self, pid: int, clean: bool, now: float) -> Worker | None:
         """Forget a process that ended, `clean`ly with status 0 or not; its record, if any."""
-        worker = self.children.remove(pid)
+        worker = self.children.by_pid.pop(pid, None)
         if worker is None or worker.role == "first mold":
             return worker
         if worker.role == "mold":
@@ -109,7 +109,7 @@ class Lifecycle:
     def hung(self, pid: int, now: float, why: str = "its mold hangs") -> None:
         """A mold has not shown a sign of life for too long, or is not to be trusted."""
         self._queue.append(Kill(pid))
-        self._lose_mold(self.children.get(pid), why, now, is_there=False)
+        self._lose_mold(self.children.by_pid.get(pid), why, now, is_there=False)
 
     def measured(self, total_bytes: int | None, now: float) -> None:
         """The memory of the whole server is known; None if it could not be read."""

@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.fork_safety import close, generators, streams, survey
+from pasture.fork_safety import close, streams, survey
+from pasture.own_values import generators
 from pasture.reasons import Hazard, Reason
-from pasture.refork.channel import CLOSED, Channel, Message, channel_of
+from pasture.refork.channel import CLOSED, Channel, channel_of
 from pasture.refork.shortage import is_shortage
 from pasture.scoreboard.board import Slot
 from pasture.scoreboard.recorder import recorder
@@ -122,12 +123,15 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
         raise Refused(str(dataclasses.replace(first, hint=_HINTS.get(first.hint, first.hint))))
     generators.settle()
     exit.take_over_files()  # its requests' output is in no other process
-    plugs = _is_worth_plugging()
-    report = seal(policy if plugs else _without_plugs(policy))
-    if policy.heap and not report.sealed:
+    global _blocks_when_plugged
+    plugs, heap = _is_worth_plugging(), policy.heap
+    if not plugs:
+        heap = tuple(step for step in heap if not HEAP_STEPS[step].holds_plugs)
+    report = seal(dataclasses.replace(policy, heap=heap))
+    if heap and not report.sealed:
         raise Refused(f"not sealed: {report.reason}")
     if plugs:
-        _note_plugged()
+        _blocks_when_plugged = sys.getallocatedblocks()
     streams.note()
     # The seal has looked too, and does not know what `look` does.
     steps = tuple(step for step in report.steps if step.name != "survey")
@@ -144,16 +148,6 @@ def _is_worth_plugging() -> bool:
     if not blocks or _blocks_when_plugged is None:  # not pymalloc, or never plugged
         return True
     return blocks - _blocks_when_plugged >= WORTH_PLUGGING_BLOCKS
-
-
-def _note_plugged() -> None:
-    global _blocks_when_plugged
-    _blocks_when_plugged = sys.getallocatedblocks()
-
-
-def _without_plugs(policy: Policy) -> Policy:
-    heap = tuple(step for step in policy.heap if not HEAP_STEPS[step].holds_plugs)
-    return dataclasses.replace(policy, heap=heap)
 
 
 def fork_for(
@@ -185,7 +179,9 @@ def fork_for(
                 os.close(file)
             channel.send("not spawned", why="too many open files", for_now=True)
             continue
-        start = _start(message)
+        channels, *files = message.files
+        values = {**message.values, "slot": Slot(*message.values["slot"])}
+        start = Start(channel_of(channels), **values, files=tuple(files))
         try:
             start.worker = before_fork(start)
             is_worker = fork_orphan()
@@ -206,12 +202,6 @@ def fork_for(
         start.channel.close()
         if start.worker is not None:
             start.worker.tmp.close()
-
-
-def _start(order: Message) -> Start:
-    channel, *files = order.files
-    values = {**order.values, "slot": Slot(*order.values["slot"])}
-    return Start(channel_of(channel), **values, files=tuple(files))
 
 
 def fork_orphan() -> bool:

@@ -195,16 +195,13 @@ class Rollout:
         canary, boot_s = self.canary, self._limits.boot_s
         if canary is None:
             return Spawn(self.target)
-        if self._has_proven_itself(canary, now):
-            return Outcome("proven")
-        if canary.ready_at is None and now - canary.spawned_at > boot_s:
-            return Outcome("failed", f"its first worker was not ready after {boot_s:.0f} s")
-        return None
-
-    def _has_proven_itself(self, canary: Worker, now: float) -> bool:
         if canary.ready_at is None:
-            return False
-        return canary.status.requests > 0 or now - canary.ready_at >= self._limits.proof_s
+            if now - canary.spawned_at <= boot_s:
+                return None
+            return Outcome("failed", f"its first worker was not ready after {boot_s:.0f} s")
+        if canary.status.requests > 0 or now - canary.ready_at >= self._limits.proof_s:
+            return Outcome("proven")
+        return None
 
     def _roll(self, now: float, wanted: int) -> Action | Outcome | None:
         workers = self._children.workers

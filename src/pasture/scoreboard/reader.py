@@ -75,11 +75,6 @@ def served_by(
     return "web" if counts or tree.serves_requests(server_pid, web) else ""
 
 
-def molds_of(server_pid: int) -> frozenset[int]:
-    """Pids of a server's molds: former workers that serve no more and fork in its place."""
-    return frozenset(entry.pid for entry in _molds(read_entries(server_pid), server_pid))
-
-
 def _molds(entries: dict[int, Entry], server_pid: int) -> Iterator[Entry]:
     """Those that the kernel calls children of the server: a worker can write any pid."""
     for entry in entries.values():

@@ -25,7 +25,6 @@ from pasture.scoreboard.board import Row, Scoreboard, Slot
 from pasture.scoreboard.figures import GENERATIONS, PAUSE_BOUNDS_S
 from pasture.scoreboard.growth import Growth, judge
 
-_NO_LONGER_NEEDED = "PASTURE_METRICS_DIR"
 _AT = layout.COUNTS.at
 _BOUNDS_NS = tuple(int(bound * 1e9) for bound in PAUSE_BOUNDS_S)
 
@@ -55,8 +54,6 @@ class Recorder:
             return
         self._watching = True
         os.register_at_fork(after_in_parent=self.forked, after_in_child=self._after_in_child)
-        if os.environ.get(_NO_LONGER_NEEDED):
-            log.warning("%s is no longer needed: workers count in memory", _NO_LONGER_NEEDED)
 
     def scoreboard(self) -> Scoreboard | None:
         """The server's scoreboard, made at the first call; None if there is no memory for it."""

@@ -138,7 +138,8 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
         _all_unlocked(wait)
         _finalize_before_modules()
         return Ending.FINALIZE, 0.0
-    if _GOES_ROUND and _late_threads():
+    others = (one for one in threading.enumerate() if one is not threading.main_thread())
+    if _GOES_ROUND and not all(one.daemon for one in others):
         return Ending.AGAIN, 0.0
     if _last_work is not None:
         # A collection may close what lies below a file's buffer before it is written.
@@ -147,12 +148,6 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
             _finalize_before_modules()
             return Ending.FINALIZE, 0.0
     return _write_all(wait), wait.left_s
-
-
-def _late_threads() -> bool:
-    return any(
-        not one.daemon for one in threading.enumerate() if one is not threading.main_thread()
-    )
 
 
 def _finalize_before_modules() -> None:

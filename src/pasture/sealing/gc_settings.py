@@ -8,37 +8,25 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
-from pasture.sealing.policy import LoadingStep, Policy
+from pasture.sealing.policy import Policy
 
 _thresholds: tuple[int, int, int] | None = None
-_of_policy: tuple[int, int, int] | None = None
 _adapts = False
 
 
 def remember_thresholds() -> None:
-    """Remember the present thresholds, unless a policy has set them."""
+    """Remember the present thresholds."""
     global _thresholds
     try:
         native().end_adapting_thresholds()
     except UnsupportedInterpreter:
         pass
-    if gc.get_threshold() != _of_policy:
-        _thresholds = gc.get_threshold()
-
-
-def never_collect() -> None:
-    """Switch automatic collections off until `turn_on`.
-
-    Not with `gc.disable()`: a library that calls `gc.enable()` would undo it.
-    """
-    global _of_policy
-    gc.set_threshold(0)
-    _of_policy = gc.get_threshold()
+    _thresholds = gc.get_threshold()
 
 
 def turn_on() -> None:
@@ -103,19 +91,6 @@ def running() -> Iterator[None]:
             gc.disable()
 
 
-def _import_lazily() -> None:
-    from pasture.warmup import lazy_imports  # few policies have it
-
-    lazy_imports.begin()
-
-
-_LOADING_STEPS: Mapping[LoadingStep, Callable[[], None]] = {
-    "gc-off": gc.disable,
-    "gc-threshold-0": never_collect,
-    "lazy-imports": _import_lazily,
-}
-
-
 def begin_loading(policy: Policy) -> None:
     """Take the loading steps of a policy, in the process that will fork.
 
@@ -125,8 +100,9 @@ def begin_loading(policy: Policy) -> None:
         UsageError: the variable of lazy imports holds what is no pattern.
     """
     remember_thresholds()
-    steps = policy.loading
-    if "lazy-imports" not in steps and getattr(sys, "get_lazy_imports", str)() == "all":
-        steps = ("lazy-imports", *steps)  # the user's: those that the variable names are not
-    for step in steps:
-        _LOADING_STEPS[step]()
+    if "gc-off" in policy.loading:
+        gc.disable()
+    if getattr(sys, "get_lazy_imports", str)() == "all":
+        from pasture.warmup import lazy_imports  # of few programs
+
+        lazy_imports.begin()  # the user's: those that the variable names are not

@@ -1,7 +1,7 @@
 """The named policies: the steps that each takes, from loading to the worker's exit.
 
 Owns the table. A policy is data; `gc_settings`, `steps`, `child` and `exit` carry its steps out.
-The first four rows are published designs. They are here for users to compare against.
+The first three rows are published designs (Instagram, December 2017), for users to compare against.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from pasture.errors import UnknownPolicy, guess
 from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 
-LoadingStep = Literal["gc-off", "gc-threshold-0", "lazy-imports"]
+LoadingStep = Literal["gc-off"]
 """Taken in the parent, before the application is imported."""
 
 PrepareStep = Literal["warm-up", "resolve-imports", "close-connections"]
@@ -42,15 +42,12 @@ class Policy:
         at_exit: steps of each child at its end.
         refork: number of requests, by generation, after which a worker becomes the next parent;
             see docs/refork.md.
-        out_of_image: for servers that start out of an image with the application, warmed up, in it;
-            see docs/image.md. `pasture try` makes the image.
 
     Raises:
         ValueError: there is no such step.
     """
 
     name: str
-    summary: str
     choose: str = ""
     loading: tuple[LoadingStep, ...] = ()
     prepare: tuple[PrepareStep, ...] = ("close-connections",)
@@ -58,7 +55,6 @@ class Policy:
     in_child: tuple[ChildStep, ...] = ()
     at_exit: tuple[ExitStep, ...] = ()
     refork: tuple[int, ...] = ()
-    out_of_image: bool = False
 
     def __post_init__(self) -> None:
         for steps, known in (
@@ -86,19 +82,10 @@ class Policy:
 _TABLE: tuple[Policy, ...] = (
     Policy(
         "stock",
-        "preload the application, nothing else",
         "what the others are compared with: the server preloads, no more",
     ),
     Policy(
-        "dismiss",
-        "no automatic collection; leave without finalization (Instagram, January 2017)",
-        "to compare: a recipe of 2017 that never frees cycles of garbage",
-        loading=("gc-threshold-0",),
-        at_exit=("leave",),
-    ),
-    Policy(
         "freeze",
-        "no collection while loading, gc.freeze() before the fork (Instagram, December 2017)",
         "where nothing may be installed: `gc.freeze()` is two lines",
         loading=("gc-off",),
         heap=("freeze",),
@@ -106,26 +93,13 @@ _TABLE: tuple[Policy, ...] = (
     ),
     Policy(
         "warm-freeze",
-        "warm up, collect, gc.freeze(): the best published recipe",
         "the same after a warm-up: the best without an extension",
         prepare=("warm-up", "close-connections"),
         heap=("collect", "freeze"),
         in_child=("gc-on",),
     ),
     Policy(
-        "side-table",
-        "warm up, collect, freeze nothing: full collections that write to no surviving object "
-        "(the GC head moved elsewhere, December 2017; PyPy's visited set, 2018)",
-        "to compare: what full collections alone cost",
-        prepare=("warm-up", "close-connections"),
-        heap=("collect",),
-        in_child=("gc-on", "full-out-of-line"),
-    ),
-    Policy(
         "seal",
-        "warm up, collect, gather the code that ran, make the heap immortal, freeze, "
-        "give free memory back, plug its holes, put a large heap into huge pages; leave without "
-        "finalization",
         "in most cases: saves most; give it requests for its warm-up",
         prepare=("warm-up", "resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "trace-code"),
@@ -138,28 +112,10 @@ _TABLE += (
     dataclasses.replace(
         _TABLE[-1],
         name="refork",
-        summary="seal without a warm-up; then a worker that has served becomes the next parent, "
-        "after 50, 500, and each 2,000 requests",
         choose="gunicorn without a list of requests: serving is the warm-up",
         prepare=("resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "gather-code"),
         refork=(50, 500, 2000),
-    ),
-    dataclasses.replace(
-        _TABLE[-1],
-        name="image",
-        summary="seal, in a server that starts out of an image of the application, warmed up",
-        choose="where starts count, too: loaded and warmed up when the image was made",
-        prepare=("resolve-imports", "close-connections"),
-        out_of_image=True,
-    ),
-    dataclasses.replace(
-        _TABLE[-1],
-        name="lazy",
-        summary="seal, with all imports lazy (CPython 3.15): what is never used is never loaded",
-        choose="CPython 3.15, if `try` finds the same answers: saves most where much is imported "
-        "and little used",
-        loading=("lazy-imports",),
     ),
 )
 
@@ -167,6 +123,14 @@ POLICIES: Mapping[str, Policy] = MappingProxyType({policy.name: policy for polic
 """Every policy by its name, in the order in which they are compared."""
 
 DEFAULT_POLICY = "seal"
+
+
+def traced(policy: Policy) -> Policy:
+    """The policy, such that a child shows which code it has run that was not gathered."""
+    if "gather-code" not in policy.heap:
+        return policy
+    at = policy.heap.index("gather-code") + 1
+    return dataclasses.replace(policy, heap=(*policy.heap[:at], "trace-code", *policy.heap[at:]))
 
 
 def find_policy(policy: str | Policy | None) -> Policy:

@@ -14,9 +14,8 @@ from pasture.sealing.steps import HEAP_STEPS, HeapStep
 _NO_NEWS = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
 """Reasons for a step's absence that the line leaves out."""
 
-
-def _is_usual(note: str) -> bool:
-    return note.startswith("glibc: ")  # most processes have its allocator
+_USUAL = "glibc: "
+"""Of notes: most processes have its allocator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,9 @@ class SealReport:
         notes = [f"{s.name} failed: {s.failed}" for s in self.steps if s.failed]
         skipped = [s for s in self.steps if s.skipped and s.why not in _NO_NEWS]
         notes += [f"no {s.name}: {s.skipped}" for s in skipped]
-        notes += [f"{s.name}: {s.note}" for s in self.steps if s.note and not _is_usual(s.note)]
+        notes += [
+            f"{s.name}: {s.note}" for s in self.steps if s.note and not s.note.startswith(_USUAL)
+        ]
         tail = "".join(f"; {note}" for note in notes)
         return f"policy {self.policy} on {self.interpreter}: {what}{tail}"
 

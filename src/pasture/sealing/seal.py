@@ -20,11 +20,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pasture.errors import SealFailed, UnsupportedInterpreter
-from pasture.fork_safety import close, generators, survey, threads
+from pasture.fork_safety import close, survey, threads
 from pasture.fork_safety.libraries import all_of
 from pasture.fork_safety.threads import Neighbour
 from pasture.interpreter import Interpreter, current, hint_for, native
 from pasture.log_lines import some
+from pasture.own_values import generators
 from pasture.reasons import Hazard, Reason
 from pasture.sealing import child, exit, gc_settings, headroom, shown
 from pasture.sealing import snapshot as snapshot_file
@@ -120,7 +121,8 @@ def seal(
             running = _running_threads(chosen, allow_threads)
             child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
             steps += _work_on_heap(chosen, beside_running=bool(running))
-        steps += _layout(chosen)
+        if chosen.needs_native and (left_out := left_out_besides()):
+            steps.append(StepReport("layout", problems=left_out))
         why = _failure(chosen, steps) or _beside(running)
     else:
         steps += [_not_taken(name, Reason.NOT_STARTED, "not started") for name in chosen.heap]
@@ -174,12 +176,6 @@ def _survey(
     if not found:
         return []
     return [StepReport("survey", perf_counter() - start, problems=problems, hazards=found)]
-
-
-def _layout(policy: Policy) -> list[StepReport]:
-    """Parts that had to be left out; a step of the report only where there are some."""
-    problems = left_out_besides() if policy.needs_native else ()
-    return [StepReport("layout", problems=problems)] if problems else []
 
 
 def _prepare(

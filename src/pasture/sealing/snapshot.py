@@ -17,15 +17,15 @@ from pasture.interpreter import native
 from pasture.sealing import containers
 from pasture.trust import private_files
 
-VARIABLE, OLD_VARIABLE = "PASTURE_SNAPSHOT", "PASTURE_CENSUS"  # words: ok
-"""Environment variables with the name of the file; `{pid}` in it stands for the writer's."""
+VARIABLE = "PASTURE_SNAPSHOT"
+"""Environment variable with the name of the file; `{pid}` in it stands for the writer's."""
 
 MAGIC = b"pasture snapshot 1\n"
 
 
 def path_for(pid: int, environ: Mapping[str, str] = os.environ) -> Path | None:
     """Where a process with that environment writes its snapshot; None if nowhere."""
-    name = environ.get(VARIABLE) or environ.get(OLD_VARIABLE)
+    name = environ.get(VARIABLE)
     return Path(name.replace("{pid}", str(pid))) if name else None
 
 

@@ -21,8 +21,8 @@ from traceback import walk_tb
 from typing import Any, ClassVar, NoReturn, Self
 
 from pasture.errors import MissingExtra, PastureError, UsageError, refused
-from pasture.fork_safety import generators
 from pasture.log_lines import log
+from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engines import ENGINES
 from pasture.serving import plain_start, restart, starter

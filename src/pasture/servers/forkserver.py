@@ -13,9 +13,9 @@ before the first fork, which reports it.
 import dataclasses
 import sys
 
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture.serving import fork_hook
-from pasture.serving.profiled import left_to_workers
+from pasture.serving.learned import without_auto
 from pasture.serving.sealer import Sealer
 from pasture.serving.settings import settings_or_end
 
@@ -37,7 +37,7 @@ def _listed() -> tuple[str, ...]:
     return ()
 
 
-_settings = left_to_workers(settings_or_end())
+_settings = without_auto(settings_or_end())
 sealer = Sealer(dataclasses.replace(_settings, preload=(*_listed(), *_settings.preload)))
 
 if "pasture.servers.observed_forkserver" in sys.modules:

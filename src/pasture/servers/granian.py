@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pasture.fork_safety import generators
 from pasture.log_lines import enable
+from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engine import Engine, installed
-from pasture.serving import profiled, restart
+from pasture.serving import restart
 from pasture.serving.forked_process import Forking
 from pasture.serving.moved_import import moved_import
 from pasture.serving.preload import importing
@@ -68,10 +68,10 @@ class Granian(Engine):
         """
         settings = without_exit(self.settings)
 
-        def start_again(why: str) -> None:
+        def start_again(why: str, *, plain: bool = True) -> None:
             if restart.is_possible():
                 _unlink(getattr(server, "bind_uds", None))
-                restart.again(why)
+                restart.again(why, plain=plain)
 
         interface = str(server.interface.value)
         sealer = Sealer(
@@ -107,10 +107,7 @@ class Granian(Engine):
 
         process_class: Any = WorkerProcess
         process_class._spawn = spawn
-        if interface == "rsgi":
-            return lambda: application
-        served = profiled.noted(application, settings, is_asgi=interface != "wsgi")
-        return lambda: served
+        return lambda: application
 
     def command(self) -> Any:
         from granian.cli import entrypoint

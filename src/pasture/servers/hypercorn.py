@@ -16,15 +16,14 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import UsageError
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engine import Engine, installed
-from pasture.serving import profiled, restart
+from pasture.serving import restart
 from pasture.serving.forked_process import Forking
 from pasture.serving.moved_import import moved_import
 from pasture.serving.preload import importing
 from pasture.serving.sealer import Sealer, without_exit, write_to_log
-from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
 
@@ -92,26 +91,12 @@ class Hypercorn(Engine):
         )
         where: Any = hypercorn.run
         where.get_context = lambda method=None: context
-        if settings.learn is not None:
-            _note_requests(config, settings)
 
     def command(self) -> Any:
         from hypercorn.__main__ import main
 
         sys.argv[0] = self.name
         return main()
-
-
-def _note_requests(config: Config, settings: ServerSettings) -> None:
-    """Have the application that each worker loads, and wraps, note its requests."""
-
-    def load_noted(*arguments: Any) -> Any:
-        loaded: Any = load_application(*arguments)
-        is_asgi = isinstance(loaded, ASGIWrapper)
-        loaded.app = profiled.noted(loaded.app, settings, is_asgi=is_asgi)
-        return loaded
-
-    vars(sys.modules[_module_of(config)])["load_application"] = load_noted
 
 
 def _module_of(config: Config) -> str:

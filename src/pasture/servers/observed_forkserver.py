@@ -4,6 +4,6 @@ Importing it is the switch: generators that seed themselves from here on are eac
 `pasture.servers.forkserver` is imported.
 """
 
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 
 generators.observe()

@@ -19,10 +19,10 @@ from typing import Any
 
 from pasture.errors import UsageError
 from pasture.log_lines import log
-from pasture.sealing.policy import Policy, find_policy
+from pasture.sealing.policy import Policy, find_policy, traced
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.serving import profiled
+from pasture.serving import learned
 from pasture.serving.sealer import level_of
 from pasture.serving.settings import SETTINGS
 
@@ -50,7 +50,7 @@ def sealed(
     *,
     policy: str | Policy | None = None,
     strict: bool = False,
-    profile: str | Path | None = None,
+    auto: str | Path | None = None,
 ) -> Iterator[SealedContext]:
     """Seal this process for the pools and processes that the block starts.
 
@@ -61,24 +61,24 @@ def sealed(
         context: a context of `multiprocessing` or its start method; None is "fork".
         policy: name of a policy or one of your own; None is "seal".
         strict: raise if the process did not get sealed.
-        profile: file of `pasture learn`, whose entries are built first; None is the variable
-            PASTURE_PROFILE, if that is set. With PASTURE_LEARN the workers record one.
+        auto: file in which workers record what they import and run; what is in it is built first.
+            None is the variable PASTURE_AUTO, if that is set.
 
     Yields:
         The context to start workers with, and the report.
 
     Raises:
-        UsageError: the context does not fork from this process, or the profile cannot be used.
+        UsageError: the context does not fork from this process.
         UnknownPolicy, UnsupportedInterpreter, SealFailed: as `pasture.seal`.
     """
     chosen = _fork_context(context)
     found = find_policy(policy)
-    profiled.take_in(
-        SETTINGS["profile"].read({} if profile else os.environ, {"profile": profile}),
-        SETTINGS["learn"].read(os.environ, {}),
-    )
+    file = SETTINGS["auto"].read({} if auto else os.environ, {"auto": auto})
+    if file is not None:
+        found = traced(found)
+        learned.prepare(file, found)
+        learned.choose_code(found, ran=False)
     report = seal(found, strict=strict)
-    profiled.write_report()
     log.log(level_of(found, report), "%s", report)
     yield SealedContext(chosen, report)
 

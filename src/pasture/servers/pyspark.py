@@ -22,7 +22,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from pasture.errors import MissingExtra, PastureError
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.serving import fork_hook, preload
 from pasture.serving.sealer import Sealer, show_log, without_exit

@@ -19,10 +19,10 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from pasture.errors import PastureError
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture.refork.mold import ForkFailed, fork_orphan
 from pasture.scoreboard.recorder import recorder
-from pasture.serving.profiled import left_to_workers
+from pasture.serving.learned import without_auto
 from pasture.serving.sealer import Sealer, show_log
 from pasture.serving.settings import ServerSettings, read_environment
 
@@ -76,7 +76,7 @@ class Server:
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         show_log()
         try:
-            settings = left_to_workers(read_environment())
+            settings = without_auto(read_environment())
         except PastureError as error:
             sys.exit(str(error))
         util._flush_std_streams()  # type: ignore[attr-defined]

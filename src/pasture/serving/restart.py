@@ -19,20 +19,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pasture.serving.starter import starter
 
 VARIABLE = "PASTURE_PLAIN"
-"""From one start to the next: the pid and why. No variable of the user's."""
+"""From one start to the next: the pid, how, and why. No variable of the user's."""
 
 _MAX_CHARACTERS = 2_000
 _STANDARD_STREAMS = 2
 _COPY = fcntl.F_DUPFD_CLOEXEC
 
-Restart = Callable[[str], None]
-"""Takes why the next start is plain; returns only if there cannot be another start."""
+Restart = Callable[..., None]
+"""Takes why, and `plain`, as `again`; returns only if there cannot be another start."""
 
 
-def parse(text: str | None, pid: int) -> str | None:
-    """Why the latest start of a process was plain, by the variable; None if it was not."""
-    number, _, why = (text or "").partition(" ")
-    return why if why and number == str(pid) else None
+def parse(text: str | None, pid: int) -> tuple[str, str]:
+    """How the latest start of a process came about, `plain` or `again`, and why; "" if it did not.
+
+    By the variable, which may be another process's.
+    """
+    number, how, why = (*(text or "").split(" ", 2), "", "")[:3]
+    return (how, why) if number == str(pid) and how in ("plain", "again") else ("", "")
 
 
 def _open_files() -> frozenset[int]:
@@ -62,8 +65,13 @@ def _working_directory() -> str | None:
         return None  # it has been removed
 
 
-why_plain: str | None = parse(os.environ.pop(VARIABLE, None), os.getpid())
+_how, _why = parse(os.environ.pop(VARIABLE, None), os.getpid())
+
+why_plain: str | None = _why if _how == "plain" else None
 """Why this start is without pasture; None if it is not."""
+
+is_another: bool = _how == "again"
+"""Whether this process has started once, with pasture, and found what it must not have."""
 
 first_environ: Mapping[str, str] = dict(os.environ)
 """Of this process at its start."""
@@ -112,14 +120,16 @@ def _is_of_multiprocessing() -> bool:
 def again(
     why: str,
     *,
+    plain: bool = True,
     arguments: Sequence[str] | None = None,
     environ: Mapping[str, str] | None = None,
     directory: str | None = None,
     kept: Mapping[int, int] | None = None,
 ) -> None:
-    """Replace this process by a plain start of its program. Returns only if that is impossible.
+    """Replace this process by a new start of its program. Returns only if that is impossible.
 
     Args:
+        plain: as without pasture.
         arguments, environ, directory: of the new start; None for those of this process at its
             start.
         kept: files that the new start shall have: the number there, and the one here.
@@ -127,7 +137,8 @@ def again(
     if not is_possible(arguments):
         return
     command = list(arguments or _arguments)
-    value = f"{os.getpid()} {why[:_MAX_CHARACTERS]}".replace("\0", "")
+    how = "plain" if plain else "again"
+    value = f"{os.getpid()} {how} {why[:_MAX_CHARACTERS]}".replace("\0", "")
     variables = {**(first_environ if environ is None else environ), VARIABLE: value}
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):

@@ -16,16 +16,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
-from pasture.fork_safety import caches, generators, held, streams
+from pasture.fork_safety import held, streams
 from pasture.interpreter import native
 from pasture.log_lines import WARM_UP_STEP, log
+from pasture.own_values import caches, generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import shown
-from pasture.sealing.policy import Policy
+from pasture.sealing.policy import Policy, traced
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.serving import fork_hook, preload, profiled
+from pasture.serving import fork_hook, learned, preload
 from pasture.serving.settings import ServerSettings
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import complain, to_json
@@ -101,7 +102,8 @@ class Sealer:
         self._stop_agents = stop_agents
         self._keeps_connections = works if keeps_connections is None else keeps_connections
         self._once = works if settings.once is None else settings.once
-        self._settings = settings
+        policy = settings.policy if settings.auto is None else traced(settings.policy)
+        self._settings = replace(settings, policy=policy)
         self._log = log
         self._prepare = prepare
         self._unfrozen_then = 0
@@ -138,10 +140,9 @@ class Sealer:
             with generators.observed():
                 preload.load(self._settings.preload, is_needed=self._settings.strict)
             with generators.observed():  # with those of the modules known: an entry may draw
-                profiled.prepare(self._settings, self._log)
+                self._learn()
             observed = None if warm_up is None else self._observed(warm_up)
             self._seal_and_prove(observed, play, reaped)
-            profiled.write_report()
         elif self.report.sealed and self._freezes and not self._once:
             new_objects = _unfrozen_objects() - self._unfrozen_then
             if new_objects >= WORTH_A_ROUND_OBJECTS:
@@ -164,6 +165,15 @@ class Sealer:
                 sys.stdout.flush()
                 os._exit(code)
 
+    def _learn(self) -> None:
+        settings = self._settings
+        self._is_probing = True  # it forks as well
+        try:
+            learned.prepare(settings.auto, settings.policy, self._log, self._start_again)
+        finally:
+            self._is_probing = False
+        learned.choose_code(settings.policy, ran=False)
+
     def _observed(self, warm_up: Callable[[], WarmUpReport]) -> Callable[[], WarmUpReport]:
         """A warm-up that leaves workers what each of them makes for itself."""
 
@@ -176,6 +186,7 @@ class Sealer:
                 report = warm_up()
                 for line in filled.forget_own():
                     self._log(logging.INFO, WARM_UP_STEP % line)
+            learned.choose_code(self._settings.policy, ran=True)
             return report
 
         return observed
@@ -249,7 +260,7 @@ class Sealer:
             return f"; next: pasture doctor {self._server()}"
         step = f"pasture top {self._server()}"
         if has_warm_up and policy.warms_up and not (self._settings.warm_up or self._settings.auto):
-            step = "requests to serve before the fork: --auto learns them, --warm / names one"
+            step = "--auto learns what workers import; --warm / serves a request before the fork"
         return f"{_shared() if report.objects else ''}; next: {step}"
 
     def _write(self, report: SealReport) -> None:

@@ -77,7 +77,6 @@ class Setting:
     engines: Callable[[EngineRow], bool] | None = None  # whether an engine knows it; None if all do
     # Message and hint where the option is given to an engine that does not; `{}` is its name.
     refusal: tuple[str, str] = ("", "")
-    since: str = "0.1.0"  # the version of pasture that had it first
 
     @property
     def name(self) -> str:

@@ -25,8 +25,6 @@ from pasture.serving.setting import Raw, Setting, at_need, read_switch, setting
 from pasture.trust.untrusted_text import complain
 
 if TYPE_CHECKING:
-    from pasture.interpreter import current
-    from pasture.profile.file import Profile
     from pasture.refork.schedule import Schedule, parse_schedule
     from pasture.sealing.policy import Policy, find_policy
     from pasture.serving.recycle import MemoryLimit, parse_limit
@@ -39,12 +37,10 @@ if TYPE_CHECKING:
         read_requests,
     )
 else:
-    current = at_need("pasture.interpreter:current")
     parse_schedule = at_need("pasture.refork.schedule:parse_schedule")
     find_policy = at_need("pasture.sealing.policy:find_policy")
     parse_limit = at_need("pasture.serving.recycle:parse_limit")
     parse_patterns = at_need("pasture.warmup.lazy_imports:parse_patterns")
-    Requests = at_need("pasture.warmup.requests:Requests")
     parse_header = at_need("pasture.warmup.requests:parse_header")
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
     parse_request = at_need("pasture.warmup.requests:parse_request")
@@ -52,17 +48,7 @@ else:
 
 # What rows say of rooms that they do not import: as there, which a test compares.
 DEFAULT_POLICY = "seal"
-POLICIES = (
-    "stock",
-    "dismiss",
-    "freeze",
-    "warm-freeze",
-    "side-table",
-    "seal",
-    "refork",
-    "image",
-    "lazy",
-)
+POLICIES = ("stock", "freeze", "warm-freeze", "seal", "refork")
 TOTAL_S = 300.0
 DEFAULT_PATTERNS = "stdlib,pasture"
 LAZY_IMPORTS = "PASTURE_LAZY_IMPORTS"
@@ -91,31 +77,6 @@ def parse_modules(text: str) -> tuple[str, ...]:
                 f"{name!r} is not a module name", hint="as in my_tasks,my_models.tables"
             )
     return names
-
-
-def _read_profile(path: str) -> Profile:
-    from pasture.profile import file  # few servers have one
-
-    return file.read(Path(path))
-
-
-def _read_learned(path: str | Path) -> Profile | None:
-    """What was learned so far: nothing that is wrong with it keeps a server from its start."""
-    from pasture.profile import file
-
-    try:
-        return file.read(Path(path)) if Path(path).exists() else None
-    except PastureError as error:
-        return file.Profile(problems=(f"{error}; what was learned is not used",))
-
-
-def _parse_policy(name: str) -> Policy:
-    policy = find_policy(name)
-    if "lazy-imports" in policy.loading and sys.version_info < (3, 15):
-        raise UsageError(
-            f"policy {name} needs CPython 3.15, and this is {current()}", hint="--policy seal"
-        )
-    return policy
 
 
 def _parse_requests(lines: str | Iterable[str], file: Raw, headers: Iterable[str]) -> Requests:
@@ -151,7 +112,7 @@ class ServerSettings:
         metavar="NAME",
         help=f"What is done to the heap: {', '.join(POLICIES)}.  [default: {DEFAULT_POLICY}]",
         default=DEFAULT_POLICY,
-        parse=_parse_policy,
+        parse=find_policy,
     )
     warm_up: Requests = setting(
         "PASTURE_WARM",
@@ -204,23 +165,13 @@ class ServerSettings:
         default="",
         parse=parse_modules,
     )
-    profile: Profile | None = setting(
-        "PASTURE_PROFILE",
-        "--profile",
-        takes=Path,
-        help="Build before the fork what this file of `pasture learn` lists.",
-        parse=_read_profile,
-    )
-    learn: Path | None = setting(
-        "PASTURE_LEARN",
-        "--learn",
-        takes=Path,
-        help="Record in this file what workers build after the fork, for --profile.",
-    )
     auto: Path | None = setting(
         "PASTURE_AUTO",
+        "--auto",
+        metavar="[=FILE]",
         takes=Path,
-        help="File to record in, and to build from at the next start: `pasture run --auto`.",
+        help="Learn what workers import and run, in this file or one in the user's cache, and "
+        "build it before the fork from the next start on.",
     )
     once: bool | None = setting(
         "PASTURE_ONCE",
@@ -350,14 +301,7 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     warm_up = _ROWS["warm_up"].read(environ, {})
     if not warm_up:  # a trial's requests are not mixed with those of a configuration
         warm_up += _ROWS["warm_up"].read({}, given)
-    profile = _ROWS["profile"].read(environ, given)
-    auto = _ROWS["auto"].read(environ, given)
-    if auto is not None:
-        given.setdefault("learn", auto)
-        profile = _read_learned(auto) if profile is None else profile
-    if profile is not None:
-        warm_up += Requests(tuple(map(parse_request, profile.of("request"))))
-    values = {"policy": policy, "warm_up": warm_up, "profile": profile}
+    values = {"policy": policy, "warm_up": warm_up}
     left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
     return ServerSettings(**values, **left)
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
-from pasture.serving import profiled
 from pasture.serving.sealer import Log, write_to_log
 from pasture.serving.settings import ServerSettings
 
@@ -49,27 +48,17 @@ def warm_up_as_set(
         headers=settings.warm_up.headers,
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
-        on_start=lambda name: _log_start(name, log),
+        on_start=lambda name: log(logging.INFO, WARM_UP_STEP % name),
         on_answer=lambda answer: _log_answer(answer, log),
         session=None if shared is None else shared.session,
         **named,
     )
     log(logging.INFO, WARM_UP_END % tuple(report.counts.values()))
-    profiled.forget_failed(settings, report.answers)
-    if advice := profiled.login_advice(settings, report.answers):
-        log(logging.WARNING, advice)
     if shared is not None:  # a request may have opened what does not cross a fork
         shared.share(strict=settings.strict)
     return report
 
 
-def _log_start(name: str, log: Log) -> None:
-    log(logging.INFO, WARM_UP_STEP % name)
-    profiled.begin_request()
-
-
 def _log_answer(answer: Answer, log: Log) -> None:
-    problem = (answer.error or f"{answer.status}") if answer.failed else None
-    profiled.end_request(str(answer.request), answer.seconds, problem)
     # The seal's report warns of those that failed.
     log(logging.DEBUG, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pasture.display.units import count, megabytes
-from pasture.scoreboard import trouble
+from pasture.doctor import trouble
 from pasture.top.watch import Limits, Row
 from pasture.trust.untrusted_text import printable
 

@@ -196,14 +196,12 @@ class ImageWatch:
                 f"no program runs out of {self.title}",
                 hint="programs of another user are seen by root alone",
             )
-        return tuple(
-            row(kept, command="" if parents[pid] in pids else _command(pid))
-            for pid, kept in readings.items()
-        )
-
-
-def _command(pid: int) -> str:
-    return printable(" ".join(tree.command_of(pid)), _MAX_COMMAND_CHARACTERS) or "?"
+        commands = {
+            pid: printable(" ".join(tree.command_of(pid)), _MAX_COMMAND_CHARACTERS) or "?"
+            for pid in readings
+            if parents[pid] not in pids
+        }
+        return tuple(row(kept, command=commands.get(pid, "")) for pid, kept in readings.items())
 
 
 def _read(pid: int, *, is_master: bool) -> Reading | None:

@@ -12,8 +12,6 @@ load generators run as processes of their own, and none outlives the call. Layou
     server, load            the processes at the edge
     client                  the programs that send a load, in processes of their own
     servers                 what is known of each server that a trial can boot
-    equipment, tools        what a trial runs with, and environments of pasture's own for some of it
-    cache                   the folder of what outlives a trial: its tools
     measurement, responses, notes
                             pure functions over what came back
     table, document, html   the result, for a person and for programs

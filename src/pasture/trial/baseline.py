@@ -26,7 +26,7 @@ Document = Mapping[str, Any]
 
 _OF_LOAD = {
     "app": "APP", "server": "--server", "workers": "--workers", "requests": "--requests",
-    "concurrency": "--concurrency", "locustfile": "--locustfile", "headers": "--header",
+    "concurrency": "--concurrency", "headers": "--header",
     "warm": "--warm", "server_args": "the arguments after --",
 }  # fmt: skip
 """Keys of a document's load that the figures depend on, as the user gave them."""
@@ -169,7 +169,7 @@ def _fraction(text: str) -> float:
 
 def _look_through(found: Document) -> None:
     """Read all that a comparison reads: a file may have been changed by hand."""
-    _ = set(found["load"]["urls"]), found["load"]["rounds"] + 0, found.get("machine", {}).items()
+    _ = set(found["load"]["urls"]), found["load"]["rounds"] + 0, found["machine"].items()
     _ = [found["interpreter"][key].split() for key in ("implementation", "version")]
     for policy in found["policies"].values():
         for row in (policy, *policy["rounds"], policy["rounds"][0]):
@@ -191,7 +191,7 @@ def require_same_trial(
     pairs = [(option, before.get(key, now[key]), now[key]) for key, option in _OF_LOAD.items()]
     pairs += [("the interpreter", was["implementation"], interpreter["implementation"])]
     pairs += [("Python", _minor(was["version"]), _minor(interpreter["version"]))]
-    measured = document.get("machine", machine)
+    measured = document["machine"]
     pairs += [(name, measured.get(key), machine[key]) for key, name in _OTHER_MEMORY.items()]
     other = [f"{name} was {old} and is {new}" for name, old, new in pairs if old != new]
     if not set(plan.policies) & set(document["policies"]):
@@ -232,9 +232,8 @@ def compare(baseline: Baseline, trial: Document) -> Comparison:
 
 
 def _require_same_urls(before: Document, now: Document) -> None:
-    """A locustfile may make its URLs up; a list of URLs is the load."""
     changed = set(before["urls"]) ^ set(now["urls"])
-    if changed and now["locustfile"] is None:
+    if changed:
         names = some(sorted(changed), _MAX_NAMES)
         raise UsageError(
             f"the baseline is of another load: {names} is in one of them alone",
@@ -244,9 +243,7 @@ def _require_same_urls(before: Document, now: Document) -> None:
 
 def _why_no_times(baseline: Document, trial: Document) -> str:
     """Why times are not compared; "" where they are."""
-    was, is_now = baseline.get("machine"), trial["machine"]
-    if was is None:
-        return "the baseline does not say which machine it is of"
+    was, is_now = baseline["machine"], trial["machine"]
     for key in _OTHER_SPEED:
         if was.get(key) != is_now[key]:
             return f"the {key} of the machine was {was.get(key)} and is {is_now[key]}"

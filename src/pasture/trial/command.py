@@ -7,13 +7,11 @@ of the trial are never in it: they may be secrets.
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Sequence
 from dataclasses import replace
 
 from pasture.display.units import megabytes
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy
+from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.trial.figures import TOTAL
 from pasture.trial.measurement import PolicyResult, TrialResult
 from pasture.trial.plan import DEFAULT_URLS, TrialPlan
@@ -21,9 +19,7 @@ from pasture.trial.summary import best
 from pasture.warmup.requests import Request
 
 _MAX_WARM = 4
-"""More requests than that are no command line: the server learns them."""
-
-_IMAGE = "app.img"
+"""More requests than that are no command line."""
 
 
 def best_command(result: TrialResult) -> str:
@@ -32,9 +28,14 @@ def best_command(result: TrialResult) -> str:
     if winner is None:
         return ""
     plan, policy = result.plan, POLICIES[winner.policy]
-    words = _by_image(plan) if policy.out_of_image else _by_policy(plan, policy)
+    words = ["pasture", "run"]
+    if policy.name != DEFAULT_POLICY:
+        words += ["--policy", policy.name]
+    if policy.warms_up:
+        words += _warm(plan)
+    server = [word.format(app=plan.app, workers=plan.workers) for word in plan.facts.served_by]
     folder = f"cd {shlex.quote(str(plan.chdir))} && " if plan.chdir is not None else ""
-    return f"{folder}{words} {_server(plan)}"
+    return folder + shlex.join((*words, plan.server, *server, *plan.server_args))
 
 
 def on_reforks(result: TrialResult) -> str:
@@ -67,46 +68,16 @@ def _is_trusted(result: TrialResult, policy: PolicyResult) -> bool:
     return not (failed or late or policy.disagreements or policy.shortfalls)
 
 
-def _by_policy(plan: TrialPlan, policy: Policy) -> str:
-    name = () if policy.name == DEFAULT_POLICY else ("--policy", policy.name)
-    warm: tuple[str, ...] = ()
-    if policy.warms_up and plan.warm_file is not None:
-        warm = ("--warm-file", str(plan.warm_file.absolute() if plan.chdir else plan.warm_file))
-    elif policy.warms_up:
-        warm = _warm(_few(plan)) or ("--auto",)
-    return _line("pasture", "run", *name, *warm)
-
-
-def _by_image(plan: TrialPlan) -> str:
-    """Warmed up by few requests; more come from a profile, which a user has to record first."""
-    app = ("--app", plan.app, *_warm(warm)) if (warm := _few(plan)) else ()
-    module = re.split(r"[:(]", plan.app, maxsplit=1)[0]
-    build = _line("pasture", "image", "build", "-o", _IMAGE, "--preload", module, *app)
-    return f"{build} && {_line('pasture', 'run', '--image', _IMAGE)}"
-
-
-def _few(plan: TrialPlan) -> tuple[Request, ...]:
-    """The requests that the user has named, if a command line can name them; none otherwise."""
+def _warm(plan: TrialPlan) -> list[str]:
+    """The requests that the user has named, if a command line can; else none, and `--auto`."""
+    if plan.warm_file is not None:
+        return ["--warm-file", str(plan.warm_file.absolute() if plan.chdir else plan.warm_file)]
     known = plan.warm if plan.warm is not None else tuple(dict.fromkeys(plan.urls))
-    if plan.headers or plan.locustfile is not None or len(known) > _MAX_WARM:
-        return ()
-    if plan.warm is None and plan.urls == DEFAULT_URLS:
-        return ()
-    return known
-
-
-def _warm(requests: Sequence[Request]) -> tuple[str, ...]:
-    return tuple(
+    own = plan.warm is not None or plan.urls != DEFAULT_URLS
+    if plan.headers or len(known) > _MAX_WARM or not own:
+        return ["--auto"]
+    return [
         word
-        for one in requests
+        for one in known
         for word in ("--warm", one.path if one == Request("GET", one.path) else str(one))
-    )
-
-
-def _server(plan: TrialPlan) -> str:
-    words = [word.format(app=plan.app, workers=plan.workers) for word in plan.facts.served_by]
-    return _line(plan.server, *words, *plan.server_args)
-
-
-def _line(*words: str) -> str:
-    return shlex.join(words)
+    ]

@@ -29,7 +29,9 @@ _PORT_TAKEN = re.compile(
 def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases) -> PastureError:
     """The error for a server that ended before it answered."""
     own = _own_error(log, exit_code)
-    if own is not None and not _says_less(own, log, phrases):
+    # The server may say more of an application that was not found than pasture does.
+    says_less = isinstance(own, AppImportFailed) and phrases.not_found.search(log) is not None
+    if own is not None and not says_less:
         return own
     taken = _PORT_TAKEN.search(log)
     if taken and re.search(rf"\b{port}\b", taken[0]) is None:
@@ -40,7 +42,7 @@ def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases)
     if taken:
         return PortTaken(
             f"port {port} was taken by another process while the server started",
-            hint="leave out --bind to use a free port, or try again",
+            hint="try again: each server gets a free port",
         )
     not_loaded = _not_loaded(app, log, phrases)
     if not_loaded is not None:
@@ -76,15 +78,6 @@ def ended_under_load(policy: str, log: str, exit_code: int) -> ServerFailed:
     )
 
 
-def took_too_long(policy: str, limit_s: float, log: str) -> AppDidNotAnswer:
-    """The error for a run that did not end in the time that it may take."""
-    return AppDidNotAnswer(
-        f"the run of {policy} did not end within {limit_s:g} s",
-        hint="raise --run-timeout, or send fewer requests; the server's log ends with\n"
-        + tail(log),
-    )
-
-
 def did_not_answer(app: str, log: str, timeout_s: float) -> AppDidNotAnswer:
     """The error for a server that runs and does not answer."""
     return AppDidNotAnswer(
@@ -113,11 +106,6 @@ def always_failing(url: str, found: UrlAnswers, log: str, phrases: Phrases) -> A
     )
 
 
-def _says_less(own: PastureError, log: str, phrases: Phrases) -> bool:
-    """Whether the server has said more of an application that was not found than pasture has."""
-    return isinstance(own, AppImportFailed) and phrases.not_found.search(log) is not None
-
-
 def _own_error(log: str, exit_code: int) -> PastureError | None:
     """An error that `pasture run` wrote as its last lines (pasture.trust.untrusted_text)."""
     lines = log.rstrip().splitlines()
@@ -141,18 +129,12 @@ def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
         return ServerFailed(
             f"{app} cannot be started: {why}", hint="the server's log ends with\n" + tail(log)
         )
-    reason = _import_failure(log, phrases)
+    named, reason = phrases.not_found.search(log), last_exception(log)
+    if named and (reason is None or "AppImportError" in reason):
+        reason = named[1]
     if reason is None:
         return None
     return AppImportFailed(
         f"{app} cannot be imported: {reason}",
         hint="check the name and --chdir; the server's log ends with\n" + tail(log),
     )
-
-
-def _import_failure(log: str, phrases: Phrases) -> str | None:
-    named = phrases.not_found.search(log)
-    exception = last_exception(log)
-    if named and (exception is None or "AppImportError" in exception):
-        return named.group(1)
-    return exception

@@ -11,7 +11,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from pasture.proc.sampler import ProcessMemory, Sample
+from pasture.proc.sampler import ProcessMemory
 from pasture.trial.figures import FIGURES, LATENCIES, TOTAL
 from pasture.trial.measurement import (
     PolicyResult,
@@ -65,7 +65,6 @@ def load_of(plan: TrialPlan) -> dict[str, Any]:
         "requests": plan.requests,
         "concurrency": plan.users,
         "rounds": plan.rounds,
-        "locustfile": None if plan.locustfile is None else str(plan.locustfile),
         "headers": [name for name, _ in plan.headers],
         "warm": None if plan.warm is None else [str(request) for request in plan.warm],
         "server_args": list(plan.server_args),
@@ -105,7 +104,15 @@ def _policy(reference: PolicyResult, policy: PolicyResult, limit: int | None) ->
         "shutdown_by_itself": all(run.shutdown.by_itself for run in policy.runs),
         "seal_report": None if typical.report is None else dict(typical.report),
         "causes": None if typical.causes is None else dict(typical.causes),
-        "series": [_sample(sample) for sample in typical.series],
+        "series": [
+            {
+                "seconds": round(sample.seconds, 3),
+                "requests": sample.requests,
+                "total_pss_bytes": sample.total_pss_bytes,
+                "workers": [_process(worker) for worker in sample.workers],
+            }
+            for sample in typical.series
+        ],
         "rounds": [_medians(PolicyResult(policy.policy, (run,))) for run in policy.runs],
     }
 
@@ -137,13 +144,4 @@ def _process(process: ProcessMemory) -> dict[str, int]:
         "pss_bytes": memory.pss_bytes,
         "shared_bytes": memory.shared_bytes,
         "rss_bytes": memory.rss_bytes,
-    }
-
-
-def _sample(sample: Sample) -> dict[str, Any]:
-    return {
-        "seconds": round(sample.seconds, 3),
-        "requests": sample.requests,
-        "total_pss_bytes": sample.total_pss_bytes,
-        "workers": [_process(worker) for worker in sample.workers],
     }

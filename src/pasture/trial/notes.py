@@ -6,7 +6,6 @@ the policy had no part in misleads more than none.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,14 +19,13 @@ from pasture.log_lines import (
     some,
 )
 from pasture.proc.sampler import Sample
-from pasture.sealing.policy import POLICIES, Policy
+from pasture.sealing.policy import Policy
 from pasture.trial import responses
 from pasture.trial.measurement import PolicyResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK
 
 _MAX_URLS = 5
-_NOT_OUT_OF_IMAGE = re.compile(r"^pasture-python: /[^:]*: (.*)$", re.MULTILINE)
 _DENIALS = frozenset((401, 403))
 
 
@@ -36,11 +34,6 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
     notes = []
     if plan.facts.stock and any(result.policy == STOCK for result in policies):
         notes.append(plan.facts.stock)
-    if plan.locustfile and plan.warm is None and all(POLICIES[p].warms_up for p in plan.possible):
-        notes.append(
-            "no warm-up: what a locustfile requests is learnt from a policy without one; "
-            "add --policy stock, or name requests with --warm"
-        )
     notes += _without_page(plan, policies[0]) if policies else []
     for result in policies:
         runs, name = result.runs, result.policy
@@ -48,29 +41,23 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
             notes.append(f"{name}: memory was swapped out, which no figure here counts")
         if sum(run.load.failures for run in runs) > result.timeouts:
             failures = sum(run.load.failures for run in runs) - result.timeouts
-            urls = some(responses.failing(responses.merge(run.answers for run in runs)), _MAX_URLS)
-            notes.append(f"{name}: {count(failures, 'request')} failed ({urls})")
+            failing = responses.failing(responses.merge(run.answers for run in runs))
+            notes.append(
+                f"{name}: {count(failures, 'request')} failed ({some(failing, _MAX_URLS)})"
+            )
         if result.timeouts:
-            notes.append(f"{name}: {_timed_out(result)} within {plan.server_timeout_s:g} s")
+            urls = ", ".join(responses.timed_out(responses.merge(run.answers for run in runs)))
+            notes.append(
+                f"{name}: {count(result.timeouts, 'request')} timed out, with no answer ({urls}) "
+                f"within {plan.server_timeout_s:g} s"
+            )
         if any(run.load.requests < plan.requests for run in runs):
             notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
-        if result.disagreements and "lazy-imports" in POLICIES[name].loading:
-            notes.append(
-                f"{name}: a module that is imported for its effect alone may never be loaded; "
-                "--env PASTURE_LAZY_IMPORTS=PACKAGE imports a package of yours at once: try a "
-                "whole one first, then parts of it"
-            )
         if not all(run.shutdown.by_itself for run in runs):
             notes.append(f"{name}: the server did not end on SIGTERM and was killed")
         if any(len(run.final.workers) < plan.workers for run in runs):
             notes.append(f"{name}: not all workers were alive at the end")
     return tuple(notes)
-
-
-def _timed_out(result: PolicyResult) -> str:
-    """As in `3 requests had no answer (GET /slow)`."""
-    urls = responses.timed_out(responses.merge(run.answers for run in result.runs))
-    return f"{count(result.timeouts, 'request')} timed out, with no answer ({', '.join(urls)})"
 
 
 def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:
@@ -98,8 +85,6 @@ def shortfalls(
         final: the sample after the load. A server that reforks has a mold from the start.
     """
     found = []
-    if policy.out_of_image and (why := _NOT_OUT_OF_IMAGE.search(log)):
-        found.append(f"did not start out of its image: {why[1]}")
     if policy.refork and not final.others:
         found.append(f"did not refork: {_reason(NO_REFORK, log)}")
     elif policy.refork and not find(REFORKED, log) and (failed := find(REFORK_FAILED, log)):

@@ -6,18 +6,14 @@ run again.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.errors import MissingExtra, PortTaken, UsageError
-from pasture.launch.ports import LOOPBACK, port_is_free
+from pasture.errors import UsageError
 from pasture.proc import smaps
 from pasture.sealing.policy import POLICIES, find_policy
 from pasture.serving import app_name
-from pasture.serving.starter import STUB
 from pasture.trial.servers import SERVERS, find_server
 from pasture.trial.servers.facts import STOCK, ServerFacts
 from pasture.warmup.requests import Header, Request
@@ -43,7 +39,6 @@ class TrialPlan:
     # Requests of the load, walked in order and from the start again.
     urls: tuple[Request, ...] = DEFAULT_URLS
     headers: tuple[Header, ...] = ()  # sent with each request of the load and of the warm-up
-    locustfile: Path | None = None  # a load of the user's own, in place of `urls`
     # Requests that a policy with a warm-up serves before the fork; None is one for each distinct
     # URL of the load.
     warm: tuple[Request, ...] | None = None
@@ -54,21 +49,19 @@ class TrialPlan:
     server_args: tuple[str, ...] = ()  # more arguments for the server
     # How long a boot may take, the warm-up not counted, and how long one request.
     server_timeout_s: float = 60.0
-    # How long a run may take, from the start of its server to the end of its load; None is no
-    # limit.
-    run_timeout_s: float | None = None
-    port: int | None = None  # on 127.0.0.1; None takes a free one
     log_dir: Path | None = None  # where the logs of server and load stay; None keeps none
     rounds: int = 1  # how often each policy is run; the order turns around after each round
     limit_bytes: int | None = None  # of memory, for which the workers that fit are counted
-    server_python: str = sys.executable  # interpreter of the server
-    # Interpreter that has Locust, for a locustfile; None is ours.
-    load_python: str | None = None
 
     @property
     def users(self) -> int:
         """Simulated users."""
         return self.concurrency or self.workers
+
+    @property
+    def warm_up(self) -> tuple[Request, ...]:
+        """The requests of a warm-up: the user's, or one for each distinct URL of the load."""
+        return tuple(dict.fromkeys(self.urls)) if self.warm is None else self.warm
 
     @property
     def reference(self) -> str:
@@ -99,33 +92,18 @@ def check_plan(plan: TrialPlan) -> None:
         UsageError: a number out of range, a missing file or directory, a policy twice, no such
             server, or what is not for a trial of it.
         UnknownPolicy: no such policy; the hint names the nearest.
-        PortTaken: another process listens on the port.
-        MissingExtra: no image can be built, and a policy needs one.
         NoPrivilege: this machine does not show memory figures.
     """
-    _check_numbers(plan)
+    for name in ("workers", "requests", "users", "rounds", "server_timeout_s"):
+        if getattr(plan, name) <= 0:
+            raise UsageError(f"{name} must be more than 0", hint=f"it is {getattr(plan, name)}")
     _check_policies(plan.policies)
     plan.facts.check(plan.server_args, plan.env, plan.workers)
-    if any(POLICIES[policy].out_of_image for policy in plan.possible):
-        _require_stub(plan.server_python)
     if not plan.possible:
         policy, why = next(iter(plan.impossible.items()))
         raise UsageError(f"{policy}: {why}", hint=f"leave it out, or try it under {DEFAULT_SERVER}")
     _check_files(plan)
-    if plan.port is not None and not port_is_free(plan.port):
-        raise PortTaken(
-            f"port {plan.port} of {LOOPBACK} is taken",
-            hint="stop the process that listens there, or leave out --bind to use a free port",
-        )
     smaps.require_smaps_rollup()
-
-
-def _check_numbers(plan: TrialPlan) -> None:
-    for name in ("workers", "requests", "users", "rounds", "server_timeout_s"):
-        if getattr(plan, name) <= 0:
-            raise UsageError(f"{name} must be more than 0", hint=f"it is {getattr(plan, name)}")
-    if plan.run_timeout_s is not None and plan.run_timeout_s <= 0:
-        raise UsageError("run_timeout_s must be more than 0", hint=f"it is {plan.run_timeout_s}")
 
 
 def _check_policies(names: tuple[str, ...]) -> None:
@@ -137,36 +115,17 @@ def _check_policies(names: tuple[str, ...]) -> None:
         find_policy(name)
 
 
-def _require_stub(python: str) -> None:
-    if not Path(python).with_name(STUB).exists():
-        raise MissingExtra(
-            f"the policy image needs {STUB} next to {python}",
-            hint="pip install 'pasture[image]', or leave that policy out",
-        )
-
-
 def _check_files(plan: TrialPlan) -> None:
     if plan.chdir is not None and not plan.chdir.is_dir():
         raise UsageError(f"no such directory: {plan.chdir}", hint="check --chdir")
-    if plan.chdir is None:
-        _check_working_directory()
-    meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
-    if meant and plan.app.partition(":")[0].endswith(".py"):
-        raise UsageError(f"{plan.app} is a file, and no application in a module", hint=meant)
-    if plan.locustfile is not None and not os.access(plan.locustfile, os.R_OK):
-        raise UsageError(f"cannot read {plan.locustfile}", hint="check --locustfile")
-    if plan.locustfile is None and plan.load_python is not None:
-        raise UsageError(
-            "--load-python is for a locustfile", hint="add --locustfile, or leave it out"
-        )
-    if plan.locustfile is None and not plan.urls:
-        raise UsageError("no URL to request", hint="name one with --url")
-
-
-def _check_working_directory() -> None:
     try:
-        os.getcwd()  # noqa: PTH109
+        _ = plan.chdir or Path.cwd()
     except OSError:
         raise UsageError(
             "the working directory is not there any more", hint="change to another, or say --chdir"
         ) from None
+    meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
+    if meant and plan.app.partition(":")[0].endswith(".py"):
+        raise UsageError(f"{plan.app} is a file, and no application in a module", hint=meant)
+    if not plan.urls:
+        raise UsageError("no URL to request", hint="name one with --url")

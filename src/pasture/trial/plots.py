@@ -19,10 +19,8 @@ from pasture.trial.measurement import TrialResult
 # The same in every plot; distinguishable with any colour vision.
 COLORS = {
     "stock": "#8b8f98",
-    "dismiss": "#c08a4b",
     "freeze": "#4c7fb8",
     "warm-freeze": "#7b6bb0",
-    "side-table": "#b5596a",
     "seal": "#2f8f5b",
 }
 """One colour a policy."""

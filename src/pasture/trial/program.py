@@ -52,7 +52,6 @@ class ProgramPlan:
     figure: re.Pattern[str] | None = None  # its first group is a number that the program prints
     env: Mapping[str, str]  # added to the program's
     chdir: Path | None = None
-    run_timeout_s: float | None = None
     log_dir: Path | None = None
 
 
@@ -81,7 +80,7 @@ def run_program(plan: ProgramPlan, emit: OnEvent, stop: threading.Event) -> list
 
     Raises:
         NotMeasurable: no worker was seen, or not the figure.
-        ServerFailed: the program cannot be run, fails, or takes too long.
+        ServerFailed: the program cannot be run or fails.
         KeyboardInterrupt: `stop` was set; no process is left.
     """
     found = []
@@ -110,12 +109,12 @@ def _run(
     with Group(command, log=log, env={**os.environ, **plan.env}, cwd=plan.chdir) as group:
         while (code := group.exit_code()) is None:
             elapsed_s = time.monotonic() - began
-            if plan.run_timeout_s is not None and elapsed_s > plan.run_timeout_s:
-                raise group.failure(f"{policy}: it did not end in {plan.run_timeout_s:g} s")
             used_s = max(used_s, processor_s(group.pid))
             if series.is_due(elapsed_s):
                 sample = _sample(group.pid, elapsed_s, series)
-                if sample is not None and _is_more(sample, most):
+                if sample is not None and (
+                    most is None or sample.total_pss_bytes > most.total_pss_bytes
+                ):
                     most = sample
             pause(_POLL_S)
         elapsed_s = time.monotonic() - began
@@ -154,10 +153,6 @@ def _sample(pid: int, elapsed_s: float, series: Series) -> Sample | None:
     return sample
 
 
-def _is_more(sample: Sample, most: Sample | None) -> bool:
-    return most is None or sample.total_pss_bytes > most.total_pss_bytes
-
-
 def _figure(plan: ProgramPlan, policy: str, text: str) -> float | None:
     if plan.figure is None:
         return None
@@ -174,7 +169,7 @@ def _figure(plan: ProgramPlan, policy: str, text: str) -> float | None:
 def _why_not_sealed(text: str) -> str:
     """Words of the log on a seal that was not taken; "" for one that was."""
     if reason := find(NO_SEAL, text):
-        return f"{reason[0]}: no seal"
+        return NO_SEAL % reason[0]
     not_sealed = _NOT_SEALED.search(text)
     return not_sealed[1] if not_sealed else ""
 
@@ -188,7 +183,7 @@ def plan_of(
         UsageError: the expression is none or has no group, or a policy cannot be compared here.
     """
     for policy in policies:
-        if policy in POLICIES and (POLICIES[policy].refork or POLICIES[policy].out_of_image):
+        if policy in POLICIES and POLICIES[policy].refork:
             raise UsageError(
                 f"the policy {policy} is for servers", hint="stock, freeze or seal for a program"
             )

@@ -50,7 +50,7 @@ class UrlAnswers:
         return self.timeouts + sum(n for s, n in self.statuses.items() if is_failure(s))
 
 
-# Keyed by `METHOD name`, where the name is the path, or what a locustfile calls the request.
+# Keyed by `METHOD PATH`.
 Answers = Mapping[str, UrlAnswers]
 
 

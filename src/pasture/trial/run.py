@@ -24,14 +24,12 @@ from pasture.scoreboard.reader import read_entries, workers_among
 from pasture.sealing import snapshot
 from pasture.sealing.policy import POLICIES
 from pasture.trial import diagnosis, load, server
-from pasture.trial.equipment import Equipment
 from pasture.trial.load import Progress
 from pasture.trial.measurement import Run, Shutdown, median_private_bytes
 from pasture.trial.notes import shortfalls
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import always_failing
 from pasture.trial.server import Pause, RunFiles
-from pasture.warmup.requests import Request
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5
@@ -55,17 +53,15 @@ class Job:
     policy: str
     round: int
     requests: int  # number to send; a run that only confirms answers sends fewer than the plan
-    warm: tuple[Request, ...]  # requests of the warm-up, if the policy has one
-    equipment: Equipment  # load generator and server program
+    features: frozenset[str]  # what this server has, see `ServerFacts.features`
     directory: Path  # place for files of this run alone; exists and is empty
     log_prefix: Path  # start of the log files' path
     find_causes: FindCauses | None = None
-    image: Path | None = None  # that the server starts out of, if the policy says so
 
     @property
     def warms_up(self) -> bool:
         """Whether requests are served before the fork."""
-        return POLICIES[self.policy].warms_up and bool(self.warm)
+        return POLICIES[self.policy].warms_up
 
 
 def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
@@ -79,9 +75,8 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
     """
     plan = job.plan
     files = RunFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
-    server.write_warm_up(files, job.warm, plan.headers)
-    port = plan.port if plan.port is not None else free_port()
-    began = time.monotonic()
+    server.write_warm_up(files, plan)
+    port = free_port()
     with _server(job, port, files) as group:
         until_answer_s = server.wait_until_it_answers(
             plan, group, port, pause, policy=job.policy, warms_up=job.warms_up, emit=emit
@@ -91,7 +86,7 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         after = f" and a warm-up of {seconds(warm_up_s)}" if warm_up_s else ""
         emit(Moved(phase=f"starting the load, answers after {seconds(boot_s)}{after}"))
         start, busy_before_s = time.monotonic(), processor_s(group.pid)
-        series, result = _load(job, group, port, began, emit, pause)
+        series, result = _load(job, group, port, emit, pause)
         busy_s = max(0.0, processor_s(group.pid) - busy_before_s)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
         causes = causes_of(group.pid, job.find_causes, emit)
@@ -129,12 +124,12 @@ def causes_of(master_pid: int, find: FindCauses | None, emit: OnEvent) -> Mappin
 
 
 def _server(job: Job, port: int, files: RunFiles) -> Group:
-    plan, equipment = job.plan, job.equipment
-    variables = server.server_environment(plan, job.policy, files, equipment.server, job.image)
+    plan = job.plan
+    variables = server.server_environment(plan, job.policy, files)
     if job.find_causes is not None:
         variables[snapshot.VARIABLE] = str(files.snapshot)
     return Group(
-        server.server_command(plan, job.policy, port, files, equipment.features),
+        server.server_command(plan, job.policy, port, files, job.features),
         log=files.log,
         env=variables,
         cwd=plan.chdir,
@@ -148,7 +143,7 @@ def _warm_up_s(report: Mapping[str, Any] | None) -> float:
 
 
 def _load(
-    job: Job, group: Group, port: int, began: float, emit: OnEvent, pause: Pause
+    job: Job, group: Group, port: int, emit: OnEvent, pause: Pause
 ) -> tuple[tuple[Sample, ...], load.LoadResult]:
     """Send the load and sample the server meanwhile."""
     files = RunFiles(job.directory, Path(f"{job.log_prefix}.load.log"))
@@ -156,7 +151,7 @@ def _load(
     start = answered_at = time.monotonic()
     last: Progress | None = Progress(-1, -1)
     _sample(series, job, group, 0.0, 0)  # the load generator starts in milliseconds
-    with load.sending(job.plan, job.equipment, job.requests, port, files) as has_ended:
+    with load.sending(job.plan, job.requests, port, files) as has_ended:
         while True:
             ended = has_ended()
             progress, now = load.read_progress(files), time.monotonic()
@@ -172,7 +167,6 @@ def _load(
             if ended:
                 break
             _check_moving(job, group, now - answered_at, started=progress is not None)
-            _check_limit(job, group, now - began)
             pause(_POLL_S)
     return tuple(series.samples), _checked_result(job, group, files)
 
@@ -219,14 +213,8 @@ def _check_moving(job: Job, group: Group, still_s: float, started: bool) -> None
         )
 
 
-def _check_limit(job: Job, group: Group, took_s: float) -> None:
-    limit_s = job.plan.run_timeout_s
-    if limit_s is not None and took_s > limit_s:
-        raise diagnosis.took_too_long(job.policy, limit_s, group.log)
-
-
 def _checked_result(job: Job, group: Group, files: RunFiles) -> load.LoadResult:
-    result = load.read_result(job.plan, job.equipment, files)
+    result = load.read_result(files)
     failing = always_failing(result.answers)
     if failing:
         url, found = next(iter(failing.items()))

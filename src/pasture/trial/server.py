@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import re
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
 from pasture.display.progress import Moved, OnEvent
 from pasture.display.units import duration
-from pasture.errors import AppImportFailed, UsageError
+from pasture.errors import MissingExtra, UsageError
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import Group, environment
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
@@ -36,7 +36,6 @@ _POLL_S = 0.05
 _WORKERS_S = 10.0
 _ASK_S = 60.0
 _BETWEEN_WORDS_S = 10.0
-_ELSEWHERE = ("-c", "--config", "--pythonpath", "--chdir", "--paste", "--app-dir", "--python-path")
 _MAX_LINE_CHARACTERS = 160
 
 Pause = Callable[[float], None]
@@ -55,50 +54,28 @@ class RunFiles:
         self.load_result = directory / "result.json"  # complete once the load generator has ended
 
 
-def features_of(plan: TrialPlan, packages: Path | None) -> frozenset[str]:
+def require_server(plan: TrialPlan) -> None:
+    """Raise MissingExtra if the application's environment, which is ours, lacks the server."""
+    if find_spec(plan.facts.module) is None:
+        raise MissingExtra(
+            f"{plan.facts.module} is not installed in the application's environment",
+            hint=f"pip install '{plan.facts.install}', or name a server that is: --server",
+        )
+
+
+def features_of(plan: TrialPlan) -> frozenset[str]:
     """Features of this version of the server; see `ServerFacts.features`."""
     if not plan.facts.features:
         return frozenset()
-    asked = _ask(plan, plan.facts.features, _with_packages(plan, packages))
-    return frozenset(asked.stdout.split() if asked is not None else ())
-
-
-def _ask(
-    plan: TrialPlan, program: str, variables: Mapping[str, str]
-) -> subprocess.CompletedProcess[str] | None:
-    """Run a program in the server's interpreter; None if it cannot: the run says what is wrong."""
     try:
-        return subprocess.run(
-            [plan.server_python, "-c", program],
+        asked = subprocess.run(
+            [sys.executable, "-c", plan.facts.features],
             capture_output=True, encoding="utf-8", errors="replace", cwd=plan.chdir,
-            env=environment({**plan.env, **variables}), timeout=_ASK_S,
+            env=environment(plan.env), timeout=_ASK_S,
         )  # fmt: skip
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
-
-
-def require_module(plan: TrialPlan) -> None:
-    """Check that the application's module, or the package that it is in, can be found.
-
-    Nothing of the application is imported. A server that is given another place to look is not
-    second-guessed.
-
-    Raises:
-        AppImportFailed: it cannot be found.
-    """
-    package = re.split(r"[.:(]", plan.app, maxsplit=1)[0]
-    is_elsewhere = any(word.startswith(_ELSEWHERE) for word in plan.server_args)
-    if is_elsewhere or not package.isidentifier():
-        return
-    program = f"import importlib.util, sys; sys.exit(not importlib.util.find_spec({package!r}))"
-    asked = _ask(plan, program, {})
-    if asked is not None and asked.returncode == 1 and not asked.stderr:
-        raise AppImportFailed(
-            f"{plan.app} cannot be imported: there is no module {package!r} in "
-            f"{plan.chdir or Path.cwd()}, nor in the environment of {plan.server_python}",
-            hint="check the name and --chdir, and whether pasture is installed in the "
-            "application's environment",
-        )
+    except (OSError, ValueError, subprocess.TimeoutExpired):  # the run says what is wrong
+        return frozenset()
+    return frozenset(asked.stdout.split())
 
 
 def server_command(
@@ -106,7 +83,6 @@ def server_command(
 ) -> list[str]:
     """The command line that serves an application under a policy."""
     start = Start(
-        python=plan.server_python,
         app=plan.app,
         policy=policy,
         workers=plan.workers,
@@ -123,8 +99,6 @@ def server_environment(
     plan: TrialPlan,
     policy: str,
     files: RunFiles,
-    packages: Path | None = None,
-    image: Path | None = None,
 ) -> dict[str, str]:
     """Our environment, the user's additions, and what gives the server its policy and files.
 
@@ -139,33 +113,16 @@ def server_environment(
     whole = environment(
         {
             **plan.env,
-            **_with_packages(plan, packages, image),
             **ours,
-            **({"PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"} if image else {}),
             "PYTHONUNBUFFERED": "1",
         }
     )
     return {name: value for name, value in whole.items() if not plan.facts.reads(name)}
 
 
-def _with_packages(
-    plan: TrialPlan, packages: Path | None, image: Path | None = None
-) -> dict[str, str]:
-    """The variable that adds a folder of modules, behind those that the user has added.
-
-    An image is built in another folder than the server's, which is on the path of both.
-    """
-    if packages is None and image is None:
-        return {}
-    users = plan.env.get("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
-    first = str((plan.chdir or Path()).absolute()) if image else ""
-    last = str(packages) if packages else ""
-    return {"PYTHONPATH": os.pathsep.join(filter(None, (first, users, last)))}
-
-
-def write_warm_up(files: RunFiles, warm: Iterable[Request], headers: Iterable[Header]) -> None:
+def write_warm_up(files: RunFiles, plan: TrialPlan) -> None:
     """Write the requests that a policy with a warm-up serves before the fork."""
-    lines = (*map(str, warm), *(f"{name}: {value}" for name, value in headers))
+    lines = [*map(str, plan.warm_up), *(f"{name}: {value}" for name, value in plan.headers)]
     private_files.write(files.warm, "".join(f"{line}\n" for line in lines))
 
 
@@ -299,7 +256,7 @@ class _Probe:
     """
 
     def __init__(self, plan: TrialPlan, port: int) -> None:
-        first = plan.urls[0] if plan.locustfile is None else Request("GET", "/")
+        first = plan.urls[0]
         self._method = first.method if first.method in ("GET", "HEAD") else "GET"
         self._path = first.path
         self._headers = dict(headers_of(first, plan))

@@ -7,18 +7,17 @@ Rounds alternate the policies and turn the order around each time, so that what 
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
+import platform
+import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pasture.display.progress import Finished, OnEvent, Started
-from pasture.display.units import count, megabytes, seconds
+from pasture.display.units import count
 from pasture.errors import (
     AppDidNotAnswer,
     AppImportFailed,
@@ -33,24 +32,16 @@ from pasture.launch.session import guarded, pausing
 from pasture.proc import processor
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
-from pasture.trial import image, responses
-from pasture.trial.equipment import Equipment, find_equipment
+from pasture.trial import responses
 from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.notes import notes_on
 from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import FindCauses, Job, private_a_worker, run_job
-from pasture.trial.server import Pause, RunFiles, server_environment
+from pasture.trial.server import Pause, features_of, require_server
 from pasture.trust import private_files
-from pasture.warmup.requests import Request, parse_request
 
 _CONFIRMING_REPEATS = 4
-_DESCRIBE = (
-    "import json, platform, sys; print(json.dumps({"
-    "'implementation': platform.python_implementation(), 'version': platform.python_version(), "
-    "'executable': sys.executable, 'platform': platform.platform()}))"
-)
-
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)
 """Errors that have nothing to do with the policy."""
 
@@ -108,13 +99,14 @@ def attempt_trial(
     """
     check_plan(plan)
     pause = pausing(stop or threading.Event())
-    interpreter = describe_interpreter(plan.server_python)
-    equipment = find_equipment(plan, on_event, pause)
+    interpreter = describe_interpreter()
+    require_server(plan)
+    features = features_of(plan)
     with (
         private_files.temporary_folder("pasture-try-") as directory,
         guarded(directory),
     ):
-        trial = _Trial(plan, equipment, on_event, pause, run_one, directory, find_causes)
+        trial = _Trial(plan, features, on_event, pause, run_one, directory, find_causes)
         trial.run_all()
         expected, differing = trial.compare()
     runs = sorted(trial.runs, key=lambda run: run.round)
@@ -140,7 +132,7 @@ class _Trial:
     """The plan of a trial, and its runs so far."""
 
     plan: TrialPlan
-    equipment: Equipment
+    features: frozenset[str]
     emit: OnEvent
     pause: Pause
     run_one: RunOne
@@ -150,7 +142,6 @@ class _Trial:
     failures: list[Failure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
-    image: Path | None = None  # once a policy has needed it
 
     @property
     def reference(self) -> str:
@@ -253,7 +244,7 @@ class _Trial:
     def _confirming_run(self) -> list[Run]:
         plan = self.plan
         enough = _CONFIRMING_REPEATS * max(len(plan.urls), plan.users)
-        requests = plan.requests if plan.locustfile else min(plan.requests, enough)
+        requests = min(plan.requests, enough)
         try:
             return [self._run_job(self.reference, plan.rounds, requests, lambda event: None)]
         except KeyboardInterrupt:
@@ -276,70 +267,24 @@ class _Trial:
         name = f"{policy}-{round_ + 1}"
         directory = self.directory / name
         private_files.make_folder(directory)
-        warm, logs = warm_up(self.plan, self.runs), self._logs() / name
-        made = self._image(policy, warm) if POLICIES[policy].out_of_image else None
-        return Job(
-            self.plan, policy, round_, requests, warm, self.equipment, directory,
-            logs, self.find_causes, made,
-        )  # fmt: skip
-
-    def _image(self, policy: str, warm: tuple[Request, ...]) -> Path:
-        """Built for the first server that starts out of it."""
-        if self.image is None:
-            directory = self.directory / "image"
-            private_files.make_folder(directory)
-            files = RunFiles(directory, self._logs() / "image.log")
-            path, packages = image.path_of(files), self.equipment.server
-            variables = server_environment(self.plan, policy, files, packages, path)
-            began = time.monotonic()
-            image.build(self.plan, files, variables, warm, self.emit, self.pause)
-            took = seconds(time.monotonic() - began)
-            self.notes.append(f"{policy}: {megabytes(path.stat().st_size)}, built in {took}")
-            self.image = path
-        return self.image
-
-    def _logs(self) -> Path:
         logs = self.plan.log_dir or self.directory
         try:
             private_files.make_folder(logs)
         except OSError as error:
             raise UsageError(f"cannot write logs: {error}", hint="check --log-dir") from None
-        return logs.resolve()
+        return Job(
+            self.plan, policy, round_, requests, self.features, directory,
+            logs.resolve() / name, self.find_causes,
+        )  # fmt: skip
 
 
 def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
-    """Round and policy of each run, in their order; none of a policy that the server has not.
-
-    Where the warm-up has to be learnt from the load (a locustfile, and no list of its
-    own), policies without a warm-up go first in the first round.
-    """
-    first = list(plan.possible)
-    if plan.locustfile is not None and plan.warm is None:
-        first.sort(key=_serves_before)
+    """Round and policy of each run, in their order; none of a policy that the server has not."""
+    first = plan.possible
     order: list[tuple[int, str]] = []
     for round_ in range(plan.rounds):
         order.extend((round_, policy) for policy in (first if round_ % 2 == 0 else first[::-1]))
     return tuple(order)
-
-
-def _serves_before(policy: str) -> bool:
-    """Whether requests are served before the fork, or before the image is made."""
-    return POLICIES[policy].warms_up or POLICIES[policy].out_of_image
-
-
-def warm_up(plan: TrialPlan, runs: list[Run]) -> tuple[Request, ...]:
-    """The requests of a warm-up: the user's, or one for each distinct URL of the load.
-
-    A locustfile's requests are known once a policy without a warm-up was run; only what is safe to
-    repeat is taken from it.
-    """
-    if plan.warm is not None:
-        return plan.warm
-    if plan.locustfile is None:
-        return tuple(dict.fromkeys(plan.urls))
-    cold = (run for run in runs if not _serves_before(run.policy))
-    seen = dict.fromkeys(parse_request(path) for run in cold for path in run.paths)
-    return tuple(request for request in seen if request.method in ("GET", "HEAD"))
 
 
 def describe_machine() -> Mapping[str, Any]:
@@ -352,13 +297,11 @@ def describe_machine() -> Mapping[str, Any]:
     }
 
 
-def describe_interpreter(python: str) -> Mapping[str, str]:
-    """Implementation, version, executable and platform; UsageError if it fails."""
-    try:
-        answer = subprocess.run(
-            [python, "-c", _DESCRIBE], capture_output=True, check=True, encoding="utf-8"
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"cannot run {python}: {error}", hint="check its path") from None
-    described: dict[str, str] = json.loads(answer.stdout)
-    return described
+def describe_interpreter() -> Mapping[str, str]:
+    """Implementation, version, executable and platform of the interpreter that runs servers."""
+    return {
+        "implementation": platform.python_implementation(),
+        "version": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+    }

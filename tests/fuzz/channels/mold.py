@@ -193,13 +193,13 @@ class Mold:
         """A record of a process, and the end of the channel that is the process's."""
         worker, there = self._spawner._prepare_spawn(0)
         worker.pid = pid
-        self._children.add(worker)
+        self._children.by_pid[worker.pid] = worker
         return worker, there
 
     def _forget(self, worker: Worker, there: Any) -> None:
         if there is not None:
             there.close()
-        self._children.remove(worker.pid)
+        self._children.by_pid.pop(worker.pid, None)
         self._spawner.let_go_of(worker)
 
     def _performed(self) -> list[type]:

@@ -138,8 +138,6 @@ class Words:
         own = os.getpid()
         if reader.read_scoreboard(own) is not None:
             self.outcomes["read from outside"] += 1
-        for pid in reader.molds_of(own):
-            assert is_own_child(pid), f"{pid} is called a mold of this server"
         for worker in reader.read_entries(own):
             parent = reader.forked_by(worker, own)
             assert parent == own or is_own_child(parent), f"{parent} is called a mold"

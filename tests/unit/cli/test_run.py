@@ -12,7 +12,6 @@ import pytest
 from pasture.cli.main import run
 from pasture.cli.run import command as run_command
 from pasture.errors import MissingExtra, UnknownPolicy, UsageError
-from pasture.sealing.policy import POLICIES
 from pasture.servers import one_process
 
 
@@ -187,42 +186,55 @@ def test_uwsgis_own_program_stands_in_for_a_package_that_is_not_installed(
     assert replaced.argv[-3:] == ["-m", "pasture.servers.uwsgi", "--master"]
 
 
-def test_policies_are_listed_with_their_steps(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    assert run(["policies"]) == 0
-    out = capsys.readouterr().out
-    assert all(name in out for name in POLICIES)
-    assert "immortalize" in out
+def learned_by(replaced: Exec, *words: str) -> Path:
+    assert run(["run", *words]) == 0
+    assert "PASTURE_REFORK" not in replaced.environ
+    return Path(replaced.environ["PASTURE_AUTO"])
 
 
-def test_auto_learns_in_the_cache_a_file_for_each_command_and_reforks_where_that_is_possible(
+def test_auto_has_a_file_in_the_cache_for_each_command_and_environment(
     replaced: Exec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    files = set()
-    for command in (["gunicorn", "app:app"], ["gunicorn", "other:app"], ["celery", "-A", "app"]):
-        assert run(["run", "--auto", *command]) == 0
-        files.add(replaced.environ["PASTURE_AUTO"])
-        assert Path(replaced.environ["PASTURE_AUTO"]).parent == tmp_path / "pasture" / "learned"
-        reforks = "50,500,2000" if command[0] == "gunicorn" else None
-        assert replaced.environ.get("PASTURE_REFORK") == reforks
-    assert len(files) == 3
+    words = ("--auto", "gunicorn", "app:app", "--auto")
+    first = learned_by(replaced, *words)
+    assert replaced.argv[-2:] == ["app:app", "--auto"]
+    assert first.parent == tmp_path / "pasture" / "learned"
+    monkeypatch.setenv("SHLVL", "7")
+    monkeypatch.setenv("SSH_CONNECTION", "another login")
+    assert learned_by(replaced, "--strict", *words) == first
+    others = {learned_by(replaced, "--auto", "gunicorn", "other:app")}
+    monkeypatch.setenv("DATABASE_URL", "postgresql://tenant-b/")
+    others.add(learned_by(replaced, *words))
+    monkeypatch.setattr("sys.prefix", "/another/environment")
+    others.add(learned_by(replaced, *words))
+    monkeypatch.chdir(tmp_path)
+    others.add(learned_by(replaced, *words))
+    assert len(others - {first}) == 4
+    assert "tenant" not in " ".join(map(str, others))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [("--policy", "freeze"), ("--lifespan", "once"), ("--policy", "seal", "--learn", "here")],
-)
-def test_auto_leaves_alone_what_is_said(
-    options: tuple[str, ...], replaced: Exec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_the_cache_keeps_the_files_that_were_used_last(
+    replaced: Exec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert run(["run", "--auto", *options, "gunicorn", "app:app"]) == 0
-    assert "PASTURE_REFORK" not in replaced.environ
-    if "--learn" in options:
-        assert Path(replaced.environ["PASTURE_AUTO"]) == Path("here").absolute()
+    own = learned_by(replaced, "--auto", "gunicorn", "app:app")
+    for number, path in enumerate([own, *(own.parent / f"{n}.auto" for n in range(99))]):
+        path.touch()
+        os.utime(path, (number, number))
+    assert learned_by(replaced, "--auto", "gunicorn", "app:app") == own
+    kept = {path.name for path in own.parent.iterdir()}
+    assert own.name in kept and "98.auto" in kept and "0.auto" not in kept
+    assert len(kept) == 50
+
+
+def test_auto_takes_a_file_behind_an_equals_sign_alone(
+    replaced: Exec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("--warm", "/", "--auto=site.auto", "gunicorn", "app:app")
+    assert learned_by(replaced, *words) == tmp_path / "site.auto"
+    assert run(["run", "--auto", "site.auto", "gunicorn", "app:app"]) != 0
 
 
 def test_auto_without_a_cache_says_so_and_the_server_starts(

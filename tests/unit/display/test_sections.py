@@ -67,9 +67,7 @@ def test_a_word_that_is_like_no_command_gets_no_guess(capsys: pytest.CaptureFixt
     assert "did you mean" not in capsys.readouterr().err
 
 
-def test_each_policy_says_when_to_choose_it(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["policies"]) == 0
-    listed = capsys.readouterr().out
+def test_each_policy_says_when_to_choose_it() -> None:
+    listed = help_of(try_.command)
     for policy in POLICIES.values():
-        assert policy.choose and policy.choose in listed
-        assert f"{policy.name}  " in listed and policy.choose in help_of(try_.command)
+        assert policy.choose and f"{policy.name}  " in listed and policy.choose in listed

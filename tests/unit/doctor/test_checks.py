@@ -14,13 +14,12 @@ from pasture.doctor.notes import Notes
 from pasture.doctor.threads import Thread
 from pasture.interpreter import BUILD_HERE
 from pasture.proc.cgroup import Usage
-from pasture.proc.packages import owner_of
 from pasture.proc.smaps import InMemory, Memory
+from pasture.proc.stacks import owner_of
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.figures import Counts
 from pasture.scoreboard.layout import Entry
 from pasture.sealing.seen import LeftOut, SealSeen
-from pasture.serving import restart
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)
@@ -35,6 +34,9 @@ NOT_SEALED = replace(
     why=Reason.THREAD_RUNS,
     beside=frozenset({"ticker", "a name of more than 15"}),
     left_out=(LeftOut("immortalize", "in other words", Reason.THREAD_RUNS),),
+)
+PLAIN = replace(
+    SEALED, sealed=False, reason="the probe failed: GET /: hung", why=Reason.PLAIN, objects=0
 )
 LEAKS = Entry(1, counts=Counts(requests=256), says_requests=True, marks=(10 * MB, 12 * MB, 16 * MB))
 HEALTHY = Evidence(
@@ -133,11 +135,10 @@ def test_a_sealed_master_of_a_program_may_have_loaded_nothing() -> None:
 
 def test_a_plain_server_gets_no_advice_to_load_the_application_before() -> None:
     seen = replace(HEALTHY, master=SMALL, workers=(Worker(ALONE),))
-    plain = {restart.VARIABLE: f"{seen.master_pid} the probe failed: GET /: hung"}
-    after = replace(seen, environ={**seen.environ, **plain})
-    assert obstacles(after) == {"preload", "plain"}
+    after = replace(seen, seal=PLAIN)
+    assert obstacles(after) == {"preload", "seal"}
     fixes = {finding.check: finding.fix for finding in diagnose(after)}
-    assert "see `plain`" in fixes["preload"] and "--preload" not in fixes["preload"]
+    assert "see `seal`" in fixes["preload"] and "--preload" not in fixes["preload"]
     [alone] = [finding for finding in diagnose(seen) if finding.is_obstacle]
     assert "--preload" in alone.fix
 
@@ -453,9 +454,6 @@ def test_a_probe_that_failed_is_an_obstacle() -> None:
     assert "probe" in obstacles(replace(HEALTHY, seal=replace(SEALED, probe="failed")))
 
 
-def test_why_a_server_is_plain_is_an_obstacle_and_another_processs_reason_is_not() -> None:
-    why = f"{HEALTHY.master_pid} the probe failed: GET /: hung"
-    seen = replace(HEALTHY, environ={restart.VARIABLE: why})
-    (found,) = (finding for finding in diagnose(seen) if finding.check == "plain")
+def test_why_a_server_is_plain_is_an_obstacle() -> None:
+    (found,) = (one for one in diagnose(replace(HEALTHY, seal=PLAIN)) if one.check == "seal")
     assert found.is_obstacle and found.what.endswith("because the probe failed: GET /: hung")
-    assert "plain" not in obstacles(replace(seen, master_pid=HEALTHY.master_pid + 1))

@@ -1,6 +1,5 @@
 """The document, tables and page of an explanation."""
 
-import json
 from datetime import datetime
 from io import StringIO
 
@@ -11,9 +10,8 @@ pytest.importorskip("numpy")
 from rich.console import Console
 
 from pasture.explain.causes import Cause
-from pasture.explain.document import as_document, from_json
+from pasture.explain.document import as_document
 from pasture.explain.table import headline, print_explanation
-from pasture.trust.untrusted_text import to_json
 from tests.unit.explain.explanations import FULL, explanation
 
 
@@ -23,22 +21,11 @@ def printed(found: object) -> str:
     return text.getvalue()
 
 
-def test_an_explanation_comes_back_out_of_its_document() -> None:
-    assert from_json(to_json(as_document(FULL))) == FULL
-
-
 def test_every_cause_is_in_the_document_also_those_that_do_not_occur() -> None:
     document = as_document(FULL)
     assert set(document["causes"]) == {cause.label for cause in Cause}
     assert document["causes"][Cause.STACK.label]["bytes"] == 0
     assert document["explained_bytes"] == 24_000_000
-
-
-@pytest.mark.parametrize("spoil", [{"schema": 2}, {"causes": {"no cause": {}}}, {"worker": "x"}])
-def test_what_is_no_such_document_is_refused(spoil: dict[str, object]) -> None:
-    text = json.dumps({**as_document(FULL), **spoil})
-    with pytest.raises((ValueError, LookupError, TypeError)):
-        from_json(text)
 
 
 def test_the_headline_names_the_largest_cause() -> None:

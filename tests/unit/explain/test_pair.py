@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.errors import ProcessEnded, UsageError
-from pasture.explain import pair, sources
+from pasture.explain import sources
 from pasture.proc import smaps, tree
 from pasture.proc.maps import Mapping
 from pasture.scoreboard import reader
@@ -18,7 +18,7 @@ PRIVATE_BYTES = {11: 5, 12: 9, 13: 99, 50: 1}
 @pytest.fixture(autouse=True)
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tree, "require_memory_of", lambda pid: None)
-    monkeypatch.setattr(pair, "mappings_of", lambda pid: ())
+    monkeypatch.setattr(sources, "mappings_of", lambda pid: ())
     monkeypatch.setattr(tree, "forked_workers", lambda pid: FORKED.get(pid, ()))
     monkeypatch.setattr(tree, "read_stat", lambda pid: SimpleNamespace(parent_pid=PARENT[pid]))
     roles = {11: "worker", 12: "worker", 13: "mold"}
@@ -30,11 +30,11 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_master_is_compared_with_a_worker_that_is_chosen_later() -> None:
-    assert pair.find_pair(10) == (10, None)
+    assert sources.find_pair(10) == (10, None)
 
 
 def test_a_worker_is_compared_with_its_master() -> None:
-    assert pair.find_pair(12) == (10, 12)
+    assert sources.find_pair(12) == (10, 12)
 
 
 @pytest.mark.parametrize(
@@ -47,9 +47,9 @@ def test_a_worker_is_compared_with_its_master() -> None:
 def test_a_process_that_no_server_forked_has_nothing_to_compare(
     monkeypatch: pytest.MonkeyPatch, pid: int, file: str, words: str
 ) -> None:
-    monkeypatch.setattr(pair, "mappings_of", lambda pid: (Mapping(0, 4096, "rw-p", file),))
+    monkeypatch.setattr(sources, "mappings_of", lambda pid: (Mapping(0, 4096, "rw-p", file),))
     with pytest.raises(UsageError, match=words) as raised:
-        pair.find_pair(pid)
+        sources.find_pair(pid)
     assert "give the pid of a worker" in raised.value.hint
 
 

@@ -55,9 +55,8 @@ def extents_of(path: Path) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.parametrize("variable", ["PASTURE_SNAPSHOT", "PASTURE_CENSUS"])  # words: ok
-def test_the_environment_names_the_file_by_the_variable_or_its_old_name(variable: str) -> None:
-    assert path_for(7, {variable: "/run/heap-{pid}"}) == Path("/run/heap-7")
+def test_the_environment_names_the_file() -> None:
+    assert path_for(7, {"PASTURE_SNAPSHOT": "/run/heap-{pid}"}) == Path("/run/heap-7")
     assert path_for(7, {}) is None
 
 

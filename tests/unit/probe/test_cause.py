@@ -32,16 +32,16 @@ def test_code_without_a_file_and_pythons_own_are_not_the_applications(file: str)
 
 
 def test_other_threads_count_where_they_run_the_applications_code() -> None:
-    begun, goes_on = threading.Event(), threading.Event()
+    started, goes_on = threading.Event(), threading.Event()
 
     def waits() -> None:
-        begun.set()
+        started.set()
         goes_on.wait()
 
     thread = threading.Thread(target=waits)
     thread.start()
     try:
-        begun.wait()
+        started.wait()
         words = cause.where_all([LIBRARY])
     finally:
         goes_on.set()

@@ -18,11 +18,11 @@ def test_the_default_is_in_the_table() -> None:
 
 def test_the_table_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
-        POLICIES["own"] = Policy("own", "")  # type: ignore[index]
+        POLICIES["own"] = Policy("own")  # type: ignore[index]
 
 
 def test_a_policy_is_returned_as_it_is() -> None:
-    own = Policy("own", "mine", heap=("collect", "freeze"))
+    own = Policy("own", heap=("collect", "freeze"))
     assert find_policy(own) is own
 
 
@@ -41,7 +41,7 @@ def test_a_name_like_no_other_gets_no_guess() -> None:
 
 def test_a_step_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="melt"):
-        Policy("own", "mine", heap=("collect", "melt"))
+        Policy("own", heap=("collect", "melt"))
 
 
 def test_only_steps_of_the_extension_need_it() -> None:

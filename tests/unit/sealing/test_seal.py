@@ -305,7 +305,7 @@ def test_the_collector_rests_during_the_steps_and_is_on_again_afterwards(heap: H
         return {}
 
     heap.steps["freeze"] = HEAP_STEPS["freeze"]._replace(work=look)
-    seal.seal(Policy("own", "", heap=("freeze",)))
+    seal.seal(Policy("own", heap=("freeze",)))
     assert seen == [False]
     assert gc.isenabled()
 

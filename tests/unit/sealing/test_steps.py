@@ -3,13 +3,11 @@
 import gc
 
 import pytest
-from click.testing import CliRunner
 
-from pasture.cli.policies import command
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
 from pasture.sealing import steps
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
+from pasture.sealing.policy import POLICIES
 
 pytestmark = pytest.mark.interpreter
 
@@ -52,11 +50,3 @@ def test_where_no_collection_can_run_out_of_line_the_built_in_one_does(
     monkeypatch.setattr(steps, "native", Unable)
     monkeypatch.setattr(gc, "collect", lambda: 7)
     assert steps.HEAP_STEPS["collect"].work() == {"unreachable": 7}
-
-
-def test_the_table_of_policies_has_a_row_for_each_and_marks_the_default() -> None:
-    output = CliRunner().invoke(command, env={"COLUMNS": "200"}).output
-    first_words = [line.split()[:2] for line in output.splitlines() if line]
-    assert set(POLICIES) <= {words[0] for words in first_words}
-    assert [DEFAULT_POLICY, "*"] in first_words
-    assert sum(words[1:] == ["*"] for words in first_words) == 1

@@ -35,7 +35,7 @@ def start_again(
         LISTENERS=[SimpleNamespace(fileno=lambda: 5)],
         START_CTX={"args": ["python", "/venv/gunicorn/__main__.py"], "cwd": "/srv"},
     )
-    SealingArbiter._start_again(arbiter, WHY)
+    SealingArbiter.start_again(arbiter, WHY)
     return asked
 
 

@@ -20,22 +20,24 @@ def imported_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(restart, "_pid", os.getpid())
 
 
-@pytest.mark.parametrize("text", [None, "", "7", "7 ", "GET / hung", "{}", "8 GET /: hung"])
-def test_a_variable_of_another_process_or_without_a_reason_is_none(text: str | None) -> None:
-    assert restart.parse(text, 7) is None
-    assert restart.parse("7 GET /: hung", 7) == "GET /: hung"
+@pytest.mark.parametrize(
+    "text", [None, "", "7", "7 ", "GET / hung", "{}", "8 plain GET /: hung", "7 so GET /"]
+)
+def test_a_variable_of_another_process_or_of_another_form_says_nothing(text: str | None) -> None:
+    assert restart.parse(text, 7) == ("", "")
+    assert restart.parse("7 plain GET /: hung", 7) == ("plain", "GET /: hung")
 
 
 READ = """
 import os, subprocess, sys
-os.environ["PASTURE_PLAIN"] = f"{int(sys.argv[1]) or os.getpid()} since it hangs"
+os.environ["PASTURE_PLAIN"] = f"{int(sys.argv[1]) or os.getpid()} plain since it hangs"
 from pasture.serving import restart
 print(restart.why_plain, restart.VARIABLE in os.environ, restart.VARIABLE in restart.first_environ)
 """
 
 
 @pytest.mark.parametrize(("pid", "why"), [(0, "since it hangs"), (1, "None")])
-def test_only_the_process_that_it_was_written_for_is_plain_and_nobody_inherits_it(
+def test_only_the_process_that_it_was_written_for_is_plain_and_its_children_do_not_inherit_it(
     pid: int, why: str
 ) -> None:
     done = subprocess.run(
@@ -56,7 +58,7 @@ def test_the_new_start_has_the_first_environment_and_the_reason(
     ((program, arguments, environ),) = done
     assert (program, arguments) == ("/bin/true", ["/bin/true", "x"])
     assert "SET_BY_THE_APPLICATION" not in environ
-    assert restart.parse(environ[restart.VARIABLE], os.getpid()) == WHY
+    assert restart.parse(environ[restart.VARIABLE], os.getpid()) == ("plain", WHY)
 
 
 def test_a_variable_never_outgrows_what_the_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,20 +167,12 @@ def test_switches_that_are_arguments_are_read_alike(given: object) -> None:
     assert read_environment({}, strict=given).strict is (given in (True, "yes"))
 
 
-def test_what_was_learned_is_built_once_it_is_there_and_is_no_obstacle(tmp_path: Path) -> None:
-    learned = tmp_path / "learned.profile"
-    environ = {"PASTURE_AUTO": str(learned)}
-    first = read_environment(environ)
-    assert (first.learn, first.profile) == (learned, None)
-    learned.write_text("# pasture profile 1\nmodule json\nrequest GET /page\n")
-    learned.chmod(0o600)
-    second = read_environment(environ)
-    assert second.profile is not None and second.profile.of("module") == ("json",)
-    assert [str(request) for request in second.warm_up.requests] == ["GET /page"]
-    learned.write_text("another file\n")
-    damaged = read_environment(environ)
-    assert damaged.profile is not None and not damaged.warm_up
-    assert "is not used" in damaged.profile.problems[0]
+def test_what_was_learned_asks_for_no_request_and_no_refork(tmp_path: Path) -> None:
+    path = tmp_path / "site.auto"
+    path.write_text("# pasture auto 1\nrequest GET /page\nok module json\n")
+    settings = read_environment({"PASTURE_AUTO": str(path)})
+    assert settings.auto == path
+    assert not settings.warm_up and settings.refork is None
 
 
 # --- What follows from a row ---
@@ -262,9 +254,3 @@ def test_requests_of_the_variables_take_the_place_of_all_that_a_configuration_li
     environ = {"PASTURE_WARM_FILE": str(tmp_path / "warm")}
     found = read_environment(environ, warm=["/given"]).warm_up.requests
     assert [request.path for request in found] == ["/file"]
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 15), reason="lazy imports came with CPython 3.15")
-def test_a_policy_that_the_interpreter_cannot_carry_out_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs CPython 3.15"):
-        read_environment({"PASTURE_POLICY": "lazy"})

@@ -42,7 +42,6 @@ def test_a_command_without_requests_of_the_users_serves_none_before_the_fork(
     assert best_command(make_result()) == learns
     assert best_command(make_result(urls=many)) == learns
     assert best_command(make_result(headers=(("Cookie", "secret"),))) == learns
-    assert best_command(make_result(locustfile=Path("locustfile.py"))) == learns
 
 
 def test_the_users_own_warm_up_arguments_and_folder_are_in_it(make_result: MakeResult) -> None:
@@ -76,11 +75,6 @@ def test_each_server_is_started_in_its_own_words(
     [
         ("freeze", "pasture run --policy freeze gunicorn"),
         ("warm-freeze", "pasture run --policy warm-freeze --warm /a gunicorn"),
-        (
-            "image",
-            "pasture image build -o app.img --preload site --app site:application --warm /a "
-            "&& pasture run --image app.img gunicorn",
-        ),
     ],
 )
 def test_it_is_the_command_of_the_policy_that_saves_most(

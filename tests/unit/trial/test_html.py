@@ -69,7 +69,7 @@ def test_bars_of_memory_add_up_to_the_total(make_result: MakeResult) -> None:
 
 
 def test_each_policy_has_a_colour_of_its_own(make_result: MakeResult, make_run: MakeRun) -> None:
-    names = ("stock", "dismiss", "freeze", "warm-freeze", "side-table", "seal")
+    names = ("stock", "freeze", "warm-freeze", "seal", "refork")
     result = make_result(*(make_run(name) for name in names))
 
     assert len({plots.color_of(name, result) for name in names}) == len(names)

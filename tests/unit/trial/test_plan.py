@@ -1,13 +1,13 @@
 """What is refused before any process is started."""
 
-import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pasture.errors import PastureError, PortTaken, UnknownPolicy, UsageError
+from pasture.errors import PastureError, UnknownPolicy, UsageError
 from pasture.trial.plan import TrialPlan, check_plan
+from pasture.warmup.requests import Request
 
 
 def _refused(**changes: Any) -> PastureError:
@@ -20,9 +20,7 @@ def test_the_defaults_are_accepted() -> None:
     check_plan(TrialPlan(app="site:app"))
 
 
-@pytest.mark.parametrize(
-    "name", ["workers", "requests", "rounds", "server_timeout_s", "run_timeout_s"]
-)
+@pytest.mark.parametrize("name", ["workers", "requests", "rounds", "server_timeout_s"])
 def test_nothing_can_be_zero(name: str) -> None:
     error = _refused(**{name: 0})
 
@@ -43,23 +41,10 @@ def test_policies_are_named_once_each(policies: tuple[str, ...]) -> None:
     assert isinstance(_refused(policies=policies), UsageError)
 
 
-def test_a_taken_port_is_found_before_the_start() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-        error = _refused(port=port)
-
-    assert isinstance(error, PortTaken) and str(port) in error.message
-
-
-def test_files_and_directories_must_exist(tmp_path: Path) -> None:
+def test_the_folder_of_the_server_must_exist(tmp_path: Path) -> None:
     absent = tmp_path / "absent"
 
     assert str(absent) in _refused(chdir=absent).message
-    assert str(absent) in _refused(locustfile=absent).message
-
-
-def test_an_interpreter_for_the_load_is_one_for_a_locustfile() -> None:
-    assert "locustfile" in _refused(load_python="/usr/bin/python3").message
 
 
 def test_a_load_needs_a_url() -> None:
@@ -69,3 +54,10 @@ def test_a_load_needs_a_url() -> None:
 def test_one_user_a_worker_is_simulated_unless_asked_otherwise() -> None:
     assert TrialPlan(app="a", workers=3).users == 3
     assert TrialPlan(app="a", workers=3, concurrency=7).users == 7
+
+
+def test_the_warm_up_is_the_users_or_one_request_for_each_distinct_url() -> None:
+    a, b = Request("GET", "/a"), Request("GET", "/b")
+
+    assert TrialPlan(app="a", urls=(a, b, a)).warm_up == (a, b)
+    assert TrialPlan(app="a", urls=(a, b, a), warm=(b,)).warm_up == (b,)

@@ -25,14 +25,12 @@ from pasture.errors import (
 from pasture.launch.session import Group
 from pasture.trial import attempt_trial, run_trial
 from pasture.trial.document import as_document
-from pasture.trial.equipment import Equipment
 from pasture.trial.measurement import Run, Shutdown, TrialResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import UrlAnswers
 from pasture.trial.run import Job, _check_server, causes_of
 from pasture.trial.server import Pause
 from pasture.trial.trial import describe_interpreter, schedule
-from pasture.warmup.requests import Request
 
 MakeRun = Callable[..., Run]
 
@@ -67,9 +65,9 @@ class Stage:
 
 
 @pytest.fixture(autouse=True)
-def equipment_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Equipment()
-    monkeypatch.setattr("pasture.trial.trial.find_equipment", lambda *_: found)
+def server_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pasture.trial.trial.require_server", lambda plan: None)
+    monkeypatch.setattr("pasture.trial.trial.features_of", lambda plan: frozenset())
 
 
 @pytest.fixture
@@ -108,39 +106,6 @@ def test_a_policy_has_all_its_rounds_in_the_result(stage: Stage) -> None:
     result = stage.try_out(policies=("stock", "seal"), rounds=2)
 
     assert [[run.round for run in p.runs] for p in result.policies] == [[0, 1], [0, 1]]
-
-
-def test_the_warm_up_is_one_request_for_each_distinct_url(stage: Stage) -> None:
-    a, b = Request("GET", "/a"), Request("GET", "/b")
-
-    stage.try_out(policies=("seal",), urls=(a, b, a))
-
-    assert stage.jobs[0].warm == (a, b)
-
-
-def test_a_warm_up_of_the_users_own_is_taken(stage: Stage) -> None:
-    stage.try_out(policies=("seal",), warm=(Request("GET", "/warm"),))
-
-    assert stage.jobs[0].warm == (Request("GET", "/warm"),)
-
-
-def test_the_warm_up_of_a_locustfile_is_learnt_from_a_policy_without_one(
-    make_run: MakeRun,
-) -> None:
-    paths = ("GET /a", "POST /orders", "GET /b", "GET /a")
-    stage = Stage(make_run, lambda job, number: "same", paths=paths)
-
-    stage.try_out(policies=("seal", "stock"), locustfile=Path(__file__))
-
-    assert [(job.policy, len(job.warm)) for job in stage.jobs] == [("stock", 0), ("seal", 2)]
-    assert stage.jobs[1].warm == (Request("GET", "/a"), Request("GET", "/b"))
-
-
-def test_a_locustfile_without_a_policy_to_learn_from_is_noted(stage: Stage) -> None:
-    result = stage.try_out(policies=("seal",), locustfile=Path(__file__), rounds=2)
-
-    assert [job.warm for job in stage.jobs] == [(), ()]
-    assert "--warm" in result.notes[0]
 
 
 def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: MakeRun) -> None:
@@ -447,14 +412,9 @@ def test_what_limits_the_figures_is_noted(make_run: MakeRun) -> None:
 
 
 def test_the_interpreter_of_the_server_is_asked() -> None:
-    described = describe_interpreter(sys.executable)
+    described = describe_interpreter()
 
     assert described["version"] == sys.version.split()[0].rstrip("+")
-
-
-def test_an_interpreter_that_is_none_is_refused() -> None:
-    with pytest.raises(UsageError, match="/nowhere/python"):
-        describe_interpreter("/nowhere/python")
 
 
 @pytest.mark.parametrize("kind", [NoPrivilege, ProcessEnded, UsageError])

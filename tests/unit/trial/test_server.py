@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pasture.errors import AppImportFailed, MissingExtra, UsageError
+from pasture.errors import MissingExtra, UsageError
 from pasture.trial import load, run, server
-from pasture.trial.equipment import Equipment
 from pasture.trial.load import Progress
 from pasture.trial.plan import TrialPlan
 from pasture.trial.server import RunFiles
@@ -23,8 +22,6 @@ PLAN = TrialPlan(
     server_args=("--threads", "2"),
     headers=(("Cookie", "a=b"),),
 )
-
-LOCUST = Equipment(locust="/opt/load/bin/python")
 
 
 @pytest.fixture
@@ -51,17 +48,16 @@ def test_a_control_socket_is_the_runs_own_whatever_the_user_names(files: RunFile
     assert command[last + 1] == str(files.directory / "control")
 
 
-def test_a_gunicorn_of_pastures_own_comes_behind_the_users_modules(
-    files: RunFiles, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_is_not_installed_is_one_sentence_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    own = Path("/cache/server/site-packages")
+    server.require_server(PLAN)
+    monkeypatch.setattr(server, "find_spec", lambda name: None)
 
-    monkeypatch.setenv("PYTHONPATH", "/shell")
-    shell = server.server_environment(TrialPlan(app="a"), "seal", files, own)["PYTHONPATH"]
-    plan = TrialPlan(app="a", env={"PYTHONPATH": "/users"})
-    users = server.server_environment(plan, "seal", files, own)["PYTHONPATH"]
+    with pytest.raises(MissingExtra, match="gunicorn is not installed in the appl") as raised:
+        server.require_server(PLAN)
 
-    assert (shell, users) == (f"/shell:{own}", f"/users:{own}")
+    assert "pip install 'gunicorn'" in raised.value.hint
 
 
 def _clock(*moments: tuple[float, str], warms_up: bool = True, steps: str = "[INFO]") -> list[bool]:
@@ -96,17 +92,6 @@ def test_a_wait_says_how_long_it_has_lasted_and_how_the_log_ends() -> None:
     assert server._still_waiting(10.0, "") == "no answer after 10 s, and nothing in its log"
 
 
-def test_a_module_that_is_not_there_is_known_before_anything_starts(tmp_path: Path) -> None:
-    (tmp_path / "here.py").write_text("raise SystemExit('imported')")
-    server.require_module(TrialPlan(app="here:app", chdir=tmp_path))
-    server.require_module(TrialPlan(app="json.tool", chdir=tmp_path))
-    elsewhere = TrialPlan(app="gone:app", chdir=tmp_path, server_args=("--pythonpath", "/x"))
-    server.require_module(elsewhere)
-    for name in ("gone:app", "gone.wsgi", "gone:make()"):
-        with pytest.raises(AppImportFailed, match="no module 'gone'"):
-            server.require_module(TrialPlan(app=name, chdir=tmp_path))
-
-
 def test_the_clock_of_a_boot_without_a_warm_up_runs() -> None:
     assert _clock((9.0, ""), (11.0, ""), warms_up=False) == [False, True]
     assert _clock((9.0, "[INFO]"), (11.0, "[INFO]")) == [False, True]
@@ -128,7 +113,7 @@ def test_the_environment_names_policy_and_files(files: RunFiles) -> None:
 def test_a_policy_of_the_surroundings_is_not_inherited(
     files: RunFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PASTURE_POLICY", "dismiss")
+    monkeypatch.setenv("PASTURE_POLICY", "freeze")
     monkeypatch.setenv("PASTURE_SOMETHING", "else")
 
     environment = server.server_environment(PLAN, "stock", files)
@@ -138,7 +123,9 @@ def test_a_policy_of_the_surroundings_is_not_inherited(
 
 
 def test_the_warm_up_is_written_as_lines(files: RunFiles) -> None:
-    server.write_warm_up(files, (Request("GET", "/a"), Request("POST", "/b?c")), PLAN.headers)
+    warm = (Request("GET", "/a"), Request("POST", "/b?c"))
+
+    server.write_warm_up(files, replace(PLAN, warm=warm))
 
     assert files.warm.read_text() == "GET /a\nPOST /b?c\nCookie: a=b\n"
 
@@ -152,14 +139,6 @@ def test_a_report_is_read_if_it_is_one(files: RunFiles, text: str, report: objec
     files.report.write_text(text)
 
     assert server.read_report(files) == report
-
-
-def test_a_locustfile_is_loaded_with_the_plugin(tmp_path: Path) -> None:
-    mine = tmp_path / "mine.py"
-
-    words = load.locust_arguments(TrialPlan(app="a", locustfile=mine), 1)
-
-    assert words[words.index("--locustfile") + 1].endswith(f"locust_plugin.py,{mine}")
 
 
 def test_a_list_is_sent_with_all_headers_that_were_named(files: RunFiles) -> None:
@@ -194,30 +173,17 @@ def test_a_result_is_read_with_its_answers(load_files: RunFiles) -> None:
         ' "error": null, "timeouts": 1, "skeletons": {"1 tag": 2}}}}'
     )
 
-    result = load.read_result(PLAN, LOCUST, load_files)
+    result = load.read_result(load_files)
 
     assert (result.figures.requests_per_s, result.figures.failures) == (6.0, 2)
     assert result.answers["GET /"].statuses == {200: 1, 500: 1}
 
 
-@pytest.mark.parametrize(
-    ("log", "error", "words"),
-    [
-        ("/x/python: No module named locust\n", MissingExtra, "Locust"),
-        (
-            "Traceback (most recent call last):\nNameError: name 'x'\n",
-            UsageError,
-            "NameError: name 'x'",
-        ),
-    ],
-)
-def test_a_load_that_never_began_says_why(
-    load_files: RunFiles, log: str, error: type[Exception], words: str
-) -> None:
-    load_files.log.write_text(log)
+def test_a_load_that_never_began_says_why(load_files: RunFiles) -> None:
+    load_files.log.write_text("Traceback (most recent call last):\nNameError: name 'x'\n")
 
-    with pytest.raises(error, match=words):
-        load.read_result(PLAN, LOCUST, load_files)
+    with pytest.raises(UsageError, match="NameError: name 'x'"):
+        load.read_result(load_files)
 
 
 def test_a_url_with_a_host_sends_it_along() -> None:

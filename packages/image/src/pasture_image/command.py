@@ -53,13 +53,6 @@ _HEADINGS = {
 _OF_A_BUILD = (
     click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load."),
     click.option(
-        "--profile",
-        type=click.Path(path_type=Path, dir_okay=False),
-        default=None,
-        metavar="FILE",
-        help="Preload the modules of this profile, and with --app send its requests.",
-    ),
-    click.option(
         "--rehearse",
         type=click.Path(exists=True, dir_okay=False, resolve_path=True),
         default=None,
@@ -204,7 +197,6 @@ def _make(path: Path, order: Order, too_short: Sequence[str], *, verity: bool) -
 def _order(
     *,
     preload: tuple[str, ...],
-    profile: Path | None,
     rehearse: str | None,
     rehearse_imports: bool,
     warm: tuple[str, ...],
@@ -220,7 +212,6 @@ def _order(
     mode: str,
 ) -> tuple[Order, Sequence[str]]:
     """What is to be built, and variables whose values are too short to be searched for."""
-    from pasture.profile.file import Profile, read
     from pasture.warmup.requests import read_lines
     from pasture_image.build import leaks
     from pasture_image.build.interpreter import python, split_options
@@ -238,11 +229,6 @@ def _order(
     for file in secret_file:
         secrets += leaks.of_file(file)
     lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
-    learned = read(profile) if profile is not None else Profile()
-    for problem in learned.problems:
-        _say(f"profile: {problem}")
-    if app:
-        lines += learned.of("request")
     order = Order(
         python(),
         modules,
@@ -258,7 +244,6 @@ def _order(
         secrets=tuple(secrets),
         cpu=cpu or "",
         trusted=cpu_trust,
-        learned=learned.text if profile is not None else "",
     )
     return order, too_short
 
@@ -357,17 +342,6 @@ def check(file: Path, once: bool) -> None:
     _say(f"{file} is complete, and programs start out of it here")
     if intact.is_protected(file):
         _say("fs-verity: the kernel compares each page that it reads")
-
-
-@command.command("remove")
-@_FILE
-def remove(file: Path) -> None:
-    """Remove an image. Programs that run out of it go on."""
-    from pasture_image.build import image_file
-    from pasture_image.start import missed
-
-    image_file.remove(file)
-    missed.forget(file)
 
 
 def _stub() -> Path:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import shutil
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
-from pasture.display.pages import missing_packages, require_html
+from pasture.display.pages import PAGE, require_packages
 from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import ServerFailed, UsageError, guess
 from pasture.launch.session import stop_on_signals
@@ -54,9 +55,9 @@ def run(
     """
     chosen = _chosen(names, everything)
     options = Options(quick=quick, pythons=_named(pythons), wagtail=wagtail, site=_site(site))
-    wants_html = html_file is not None or not missing_packages()
+    wants_html = html_file is not None or all(map(find_spec, PAGE))
     if html_file is not None:
-        require_html("lab")
+        require_packages("--html", *PAGE, extra="lab")
     _make(results)
     json_file, html_file = (
         json_file or results / "report.json",

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import pasture
-from pasture.fork_safety import generators
 from pasture.observing import asker, is_installed
+from pasture.own_values import generators
 from pasture.proc.tree import children
 from pasture.reasons import Hazard
 from pytest_pasture import cards

@@ -25,9 +25,9 @@ from _pytest.terminal import TerminalReporter
 from xdist import remote
 
 import pasture
-from pasture.fork_safety import generators
 from pasture.fork_safety.survey import survey
 from pasture.main_program import made_module
+from pasture.own_values import generators
 from pasture.proc.tree import children, command_of
 from pasture.reasons import Hazard
 from pasture.sealing import exit

@@ -14,7 +14,7 @@ import pytest
 from _pytest.tmpdir import TempPathFactory
 from execnet import gateway_base
 
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture.proc.smaps import own_private_bytes
 from pasture.sealing import exit
 from pytest_pasture import cards, exits, isolation, loops, streams

@@ -95,7 +95,6 @@ CARDS = (
         remedy="use posthog 7.15 or newer, which starts it again in each worker; or make the "
         "client there",
     ),
-    Library(threads=(Named("raven", "the Raven client", "set it up in each worker"),)),
     Library(
         threads=(
             Named("ThreadPoolExecutor", "a thread pool", "make it at its first use in each worker"),

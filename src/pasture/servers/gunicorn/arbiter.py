@@ -22,8 +22,8 @@ from gunicorn.arbiter import Arbiter
 from gunicorn.errors import HaltServer
 
 from pasture.errors import PastureError
-from pasture.fork_safety import generators
 from pasture.log_lines import NO_SEAL, PREFIX, enable
+from pasture.own_values import generators
 from pasture.proc.parent import is_own_child
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
@@ -31,7 +31,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
-from pasture.serving import profiled, restart
+from pasture.serving import restart
 from pasture.serving.after_response import AfterAnswer
 from pasture.serving.moved_import import moved_import
 from pasture.serving.sealer import Sealer
@@ -70,10 +70,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self.settings = settings
         self._sealer = Sealer(
             settings,
-            log=self._write_to_log,
+            log=self.write_to_log,
             prepare=self._without_control_server,
             stop_agents=True,
-            start_again=self._start_again if settings.refork is None else None,
+            start_again=self.start_again if settings.refork is None else None,
             # Of a refork the first mold is sealed, which ends when its workers have been replaced.
             server=lambda: self.pid or os.getpid(),
             serves=lambda: "asgi" if asgi.is_of(self.worker_class, asgi.CLASSES) else "web",
@@ -95,7 +95,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         app.cfg.set("preload_app", asked_for)
         call_behind(app.cfg, "pre_fork", self._before_fork)
         call_after_request(app.cfg, self.settings.memory_limit)
-        asgi.watch_requests(app.cfg, profiled.noting(self.after_answer, self.settings))
+        asgi.watch_requests(app.cfg, self.after_answer)
         if not preload:
             self.log.warning(PREFIX + NO_SEAL, "--reload loads the application in each worker")
             return
@@ -107,7 +107,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         with moved_import(
             self.settings,
             self._start_plain,
-            log=self._write_to_log,
+            log=self.write_to_log,
             is_asked_for=asked_for or self._sealer.report is not None,  # at HUP it is there already
         ):
             application = self.load_as_in_worker()
@@ -133,7 +133,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             from pasture.serving.lifespan import start_once  # now: it is sealed in
 
             self._lifespan = start_once(
-                application, strict=self.settings.strict, log=self._write_to_log
+                application, strict=self.settings.strict, log=self.write_to_log
             )
         except PastureError as error:
             self.unlink_and_end(complain(error))
@@ -258,11 +258,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def _start_plain(self, why: str) -> None:
         """Start gunicorn again in this process, before it has taken its listeners."""
+        environ = dict(self.cfg.env_orig)
         if self.cfg.daemon:
             restart.went_into_background()
-        restart.again(why, environ=dict(self.cfg.env_orig))
+            environ.setdefault("GUNICORN_FD", "")  # it is in the background already
+        restart.again(why, environ=environ)
 
-    def _start_again(self, why: str) -> None:
+    def start_again(self, why: str, *, plain: bool = True) -> None:
         """Start gunicorn again in this process, with the listeners: no connection is lost.
 
         Returns where that cannot be. gunicorn looks for inherited ones at the numbers of fd://N and
@@ -291,12 +293,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             environ["GUNICORN_FD"] = ""  # it is in the background already
         restart.again(
             why,
+            plain=plain,
             environ=environ,
             directory=self.START_CTX["cwd"],
             kept=dict(zip(numbers, listeners, strict=False)),
         )
 
-    def _write_to_log(self, level: int, line: str) -> None:
+    def write_to_log(self, level: int, line: str) -> None:
         self.log.log(level, "pasture: %s", line)
 
     def unlink_and_end(self, status: int) -> NoReturn:
@@ -341,7 +344,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.settings,
             protocol=protocol,
             host=self._host(),
-            log=self._write_to_log,
+            log=self.write_to_log,
             shared=self._lifespan,
         )
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pasture.scoreboard.recorder import recorder
-from pasture.serving import profiled
 from pasture.serving.after_response import AfterResponse
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ class AfterRequest:
             self._users(worker, req, environ, resp)
         finally:
             self.count(worker)
-            profiled.answered(req.method, req.uri, req.headers, getattr(resp, "status_code", 0))
             if self.then is not None:
                 self.then(req, resp)
 

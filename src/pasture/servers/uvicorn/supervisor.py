@@ -20,14 +20,13 @@ from uvicorn.config import Config
 from uvicorn.supervisors import Multiprocess
 
 from pasture.errors import AppImportFailed, ProbeFailed
-from pasture.fork_safety import generators
 from pasture.log_lines import enable, log
+from pasture.own_values import generators
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, as_in_uvicorn
-from pasture.serving import profiled, restart
-from pasture.serving.after_response import Watched
+from pasture.serving import restart
 from pasture.serving.moved_import import EndedBySignal, moved_import
 from pasture.serving.preload import importing
 from pasture.serving.sealer import Sealer, without_exit, write_to_log
@@ -77,9 +76,6 @@ class SealingSupervisor(Multiprocess):
         enable(logging.getLogger("uvicorn.error"))
         recorder.will_count_requests()
         config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
-        note = profiled.noting(None, settings)
-        if note is not None:
-            config.loaded_app = Watched(config.loaded_app, note)
         self._backoff = Backoff()
         self._context = ForkContext(config, logs, self._before_fork, self._close_pipes)
         vars(uvicorn._subprocess)["spawn"] = self._context
@@ -132,14 +128,14 @@ class SealingSupervisor(Multiprocess):
         self._context.settle()
         replay.asgi(config.loaded_app, loop_factory(config), lifespan=config.lifespan != "off")
 
-    def _start_again(self, why: str) -> None:
+    def _start_again(self, why: str, *, plain: bool = True) -> None:
         """Start this program again. Its socket does not listen yet: no connection is lost."""
         if not restart.is_possible():
             return
         if self._lifespan is not None:
             self._lifespan.end()
         self._unlink()
-        restart.again(why)
+        restart.again(why, plain=plain)
 
     def _unlink(self) -> None:
         if self.config.uds:

@@ -24,7 +24,8 @@ from pasture.scoreboard.recorder import recorder
 from pasture.sealing.steps import HEAP_STEPS
 from pasture.servers.engine import Engine
 from pasture.servers.uwsgi import hooks, worker
-from pasture.serving import profiled, restart
+from pasture.serving import restart
+from pasture.serving.learned import without_auto
 from pasture.serving.sealer import Sealer, show_log, without_exit
 from pasture.serving.warming import warm_up_as_set
 from pasture.trust.untrusted_text import complain
@@ -128,7 +129,6 @@ class Uwsgi(Engine):
         self._uwsgi = uwsgi
         self._pid = os.getpid()
         self._users_hook: Callable[[], object] | None = None
-        self._is_noting = False
 
     def check(self, started: Any) -> None:
         refuse(started.opt, started.worker_id())
@@ -141,9 +141,11 @@ class Uwsgi(Engine):
         except PastureError as error:
             self.end(error)
         # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
+        settings = without_exit(self.settings)
+        may_fork = hooks.may_fork()
         self._sealer = Sealer(
-            without_exit(self.settings),
-            start_again=self._start_again if hooks.may_fork() else None,
+            settings if may_fork else without_auto(settings, "a hook cannot fork with this libc"),
+            start_again=self._start_again if may_fork else None,
             serves=lambda: "web",
         )
         call_after_request(self._uwsgi)
@@ -169,9 +171,6 @@ class Uwsgi(Engine):
         self._take_post_fork_hook()
         if any(HEAP_STEPS[step].makes_immortal for step in self.settings.policy.heap):
             hooks.keep_out_of_the_seal()
-        if self.settings.learn is not None and not self._is_noting:
-            self._is_noting = True
-            self._note_requests()
         try:
             self._sealer.before_fork_or_end(self._warm_up, self._play)
         except KeyboardInterrupt:
@@ -201,13 +200,15 @@ class Uwsgi(Engine):
             self._users_hook()
         replay.serve()
 
-    def _start_again(self, why: str) -> None:
+    def _start_again(self, why: str, *, plain: bool = True) -> None:
         """Start uWSGI again in this process, as at its own reload, with its sockets."""
         restart.went_into_background()  # it may have: this is the master
-        log.error(_PRELOADS)
+        if plain:
+            log.error(_PRELOADS)
         arguments = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
         restart.again(
             why,
+            plain=plain,
             arguments=[str(Path("/proc/self/exe").readlink()), *map(os.fsdecode, arguments[1:])]
             if len(sys.orig_argv) < 2
             else None,
@@ -217,15 +218,6 @@ class Uwsgi(Engine):
 
     def _warm_up(self) -> WarmUpReport:
         return warm_up_as_set(self._application(), self.settings, protocol=Protocol.WSGI)
-
-    def _note_requests(self) -> None:
-        """Have workers note their requests: by the application's class, since uWSGI itself holds
-        the application in C."""
-        try:
-            kind = type(self._application())
-            kind.__call__ = profiled.noting_wsgi(kind.__call__)  # type: ignore[method-assign]
-        except Exception as error:
-            log.warning("learn: no requests are recorded: %s", error)
 
     def _application(self) -> Callable[..., Any]:
         """The WSGI application that uWSGI was asked to load.

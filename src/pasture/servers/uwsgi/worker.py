@@ -20,7 +20,7 @@ from pasture.scoreboard import layout
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import child, exit
 from pasture.servers.uwsgi import hooks
-from pasture.serving import profiled
+from pasture.serving import learned
 from pasture.serving.after_response import AfterResponse
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None
     role = role_of(uwsgi)
     if role is not None:
         recorder.begin(role=role)
-    profiled.begin()
+    learned.begin()
     global _after
     _after = AfterResponse(limit)
     if leaves:

@@ -1,5 +1,1 @@
-"""The programs that send a load, each in a process of its own.
-
-They import the standard library, each other, and Locust where there is one; of pasture a single
-file, by its path: the interpreter of a locustfile may have no pasture.
-"""
+"""The program that sends a load, in a process of its own: of pasture it imports a single file."""

@@ -230,7 +230,7 @@ class ClosedLoop:
         self._note(
             user,
             Outcome(
-                request.method, request.path, request.path, latency_ms, answer.status, content,
+                request.method, request.path, latency_ms, answer.status, content,
                 answer.headers.get("content-type", ""),
             ),
         )  # fmt: skip
@@ -248,7 +248,7 @@ class ClosedLoop:
         self._note(
             user,
             Outcome(
-                request.method, request.path, request.path, latency_ms,
+                request.method, request.path, latency_ms,
                 error=_in_words(error), timed_out=timed_out,
             ),
         )  # fmt: skip

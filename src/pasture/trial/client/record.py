@@ -29,8 +29,7 @@ class Outcome:
     """The outcome of one request."""
 
     method: str
-    name: str  # of its URL: the path, or what a locustfile calls it
-    path: str  # that was requested, with its query
+    path: str  # with its query
     latency_ms: float
     status: int = NO_ANSWER
     content: bytes | None = None  # the body, decoded; None where there is none to compare
@@ -62,7 +61,7 @@ class Record:
 
     def add(self, outcome: Outcome) -> None:
         """Take note of a request that has just ended."""
-        key = f"{outcome.method} {outcome.name}"
+        key = f"{outcome.method} {outcome.path}"
         statuses = self._statuses.setdefault(key, Counter())
         bodies = self._bodies.setdefault(key, Counter())
         if outcome.timed_out:
@@ -74,7 +73,7 @@ class Record:
             elif outcome.content is not None:
                 self._add_body(key, bodies, outcome.media_type, outcome.content)
         if len(self._paths) < _MAX_PATHS:
-            self._paths[f"{outcome.method} {outcome.path}"] = None
+            self._paths[key] = None
         self._latencies_ms.append(outcome.latency_ms)
         self._last_end = time.perf_counter()
         start = self._last_end - outcome.latency_ms / 1000

@@ -46,7 +46,6 @@ _GUNICORN = ServerFacts(
     # 25.1 and newer have one.
     features="from gunicorn.config import KNOWN_SETTINGS as known; "
     f"print(*(s.name for s in known if s.name == '{_CONTROL_SOCKET}'))",
-    preload=("gunicorn.app.wsgiapp", "gunicorn.arbiter", "gunicorn.workers.sync"),
     phrases=Phrases(
         not_found=re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE),
         steps="[INFO]",
@@ -83,7 +82,6 @@ _UVICORN = ServerFacts(
     least_workers=2,
     refused={**_BINDS, **_RELOADS},
     variables="UVICORN_",
-    preload=("uvicorn.main", "uvicorn.supervisors", "uvicorn.protocols.http.auto"),
     phrases=Phrases(
         started="Started server process",
         worker_died=re.compile(r"Child process \[\d+\] died"),

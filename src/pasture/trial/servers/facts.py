@@ -7,15 +7,14 @@ and touches no file of a server in production.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pasture.errors import UsageError
 from pasture.proc import tree
-from pasture.sealing.policy import POLICIES
 from pasture.servers.engines import ENGINES
-from pasture.serving.starter import STUB
 
 STOCK = "stock"
 """The policy under which a server runs as its makers ship it."""
@@ -30,7 +29,6 @@ NO_REFORK: Mapping[str, str] = {"refork": "not tried: of all servers only gunico
 class Start:
     """One start of a server."""
 
-    python: str  # its interpreter
     app: str  # the application, as the user names it
     policy: str
     workers: int
@@ -48,13 +46,11 @@ class Start:
 
     def by_pasture(self, name: str) -> list[str]:
         """The beginning of a command line under which pasture runs a server with the policy."""
-        if POLICIES[self.policy].out_of_image:
-            return [str(Path(self.python).with_name(STUB)), "-m", ENGINES[name].module]
-        return [self.python, "-m", "pasture", "run", "--policy", self.policy, name]
+        return [sys.executable, "-m", "pasture", "run", "--policy", self.policy, name]
 
     def plain_or_by_pasture(self, name: str, *plain: str) -> list[str]:
         """The same, but with the arguments `plain` of its interpreter under `stock`."""
-        return [self.python, *plain] if self.policy == STOCK else self.by_pasture(name)
+        return [sys.executable, *plain] if self.policy == STOCK else self.by_pasture(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +96,6 @@ class ServerFacts:
     refused_word: re.Pattern[str] = NEVER  # an argument that reads more options from a file
     variables: str = ""  # prefix of variables that it reads its options from
     features: str = ""  # program that prints words, run in its interpreter; "" if there is none
-    # Modules of the server that an image has besides the application.
-    preload: tuple[str, ...] = ()
     phrases: Phrases = Phrases()
 
     @property

@@ -150,21 +150,6 @@ def _read(path: Path, file: BufferedReader) -> Document:
         raise _damaged(path, f"what it says of itself makes no sense ({error!s:.80})") from None
 
 
-def remove(path: Path) -> None:
-    """Remove an image, and nothing else.
-
-    Raises:
-        ImageFailed: the file is no image, or cannot be removed.
-    """
-    with _opened(path) as file:
-        if file.read(len(images.MAGIC)) != images.MAGIC:
-            raise ImageFailed(f"{path} is no image", hint="remove it by hand, if you want to")
-    try:
-        path.unlink()
-    except OSError as error:
-        raise ImageFailed(f"{path} cannot be removed: {error.strerror}") from None
-
-
 def _opened(path: Path) -> BufferedReader:
     try:
         number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)

@@ -1,7 +1,7 @@
 """Generators of random numbers that were seeded before a process was copied.
 
 A fork hook reseeds `random`; generators that ask the kernel each time need nothing. Those that a
-fork copies, too, are renewed as after a fork (`pasture.fork_safety.generators`). Owns those that
+fork copies, too, are renewed as after a fork (`pasture.own_values.generators`). Owns those that
 notice a fork by themselves, and no other copy: OpenSSL's and SQLite's. What a module has drawn for
 itself is its own: a `Note` says so (`observing`).
 """
@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pasture.fork_safety import generators
+from pasture.own_values import generators
 from pasture_image.inside import observing
 
 

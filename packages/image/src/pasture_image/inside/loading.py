@@ -138,8 +138,8 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
     Raises:
         ImageFailed: not all of that can be recorded.
     """
-    from pasture.fork_safety import generators
     from pasture.interpreter import native
+    from pasture.own_values import generators
     from pasture_image.inside import (
         loops,
         made,
@@ -213,8 +213,6 @@ def _load_modules(order: Order, rehearsed: Iterable[str]) -> None:
     for name in rehearsed:
         with suppress(Exception):  # what only the rehearsal can import, it imports
             importlib.import_module(name)
-    if order.learned:
-        _build_profile(order.learned)
 
 
 def _compare(before: State, outcome: Outcome | None) -> None:
@@ -298,19 +296,6 @@ def _own(entry: TracebackType | None) -> TracebackType | None:
     while entry is not None and entry.tb_frame.f_globals.get("__name__") in ours:
         entry = entry.tb_next
     return entry
-
-
-def _build_profile(text: str) -> None:
-    """Build the entries of a profile but for its requests; the outcome goes to standard error."""
-    from pasture.profile.build import build_in_image, problems_of, summary_of
-    from pasture.profile.file import parse
-    from pasture.trust.untrusted_text import printable
-
-    built = build_in_image(parse(text))
-    if not built:
-        return  # it has requests alone, or modules
-    for line in (summary_of(built), *problems_of(built)):
-        print(f"profile: {printable(line)}", file=sys.stderr, flush=True)
 
 
 def _take_low_descriptors() -> list[int]:

@@ -25,7 +25,7 @@ from pasture_image.inside.notes import Note
 _ON_THE_WAY = frozenset((
     *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),
     *("subprocess", "random", "secrets", "uuid", "tempfile", "codecs", "zipfile", "fileinput"),
-    *("kombu.utils.functional", "pasture.fork_safety.seeding"),
+    *("kombu.utils.functional", "pasture.own_values.seeding"),
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
 

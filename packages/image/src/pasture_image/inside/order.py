@@ -51,7 +51,6 @@ class Order:
         application: `MODULE:NAME` of the WSGI or ASGI application that serves `warm`; "" for the
             first that is found.
         warm: requests that it serves before the image is taken.
-        learned: text of a profile, built as far as its entries are there.
         is_checked: whether Python files are compared at each start.
         cpu: level of processors that it is for; "" for one like this machine's.
         held: variables that hold a builder to that level: programs do not have them.
@@ -70,7 +69,6 @@ class Order:
     rehearses_imports: bool = False
     application: str = ""
     warm: tuple[str, ...] = ()
-    learned: str = ""
     is_checked: bool = True
     cpu: str = ""
     held: tuple[str, ...] = ()

@@ -21,7 +21,7 @@ from pasture.warmup.requests import Header, Request, read_requests
 from pasture_lab.engine.description import read_experiment
 from pasture_lab.engine.experiment import Bench, Options, Part
 from pasture_lab.engine.figures import Measured, curve
-from pasture_lab.processes import wagtail
+from pasture_lab.processes import side_table, wagtail
 from pasture_lab.processes.program import environment, run_to_end
 from pasture_lab.processes.server import median
 
@@ -65,15 +65,17 @@ def _parts(options: Options) -> tuple[Part, ...]:
 
 def _measure(make: Callable[[Bench], Site], policy: str, requests: int, bench: Bench) -> Measured:
     site = make(bench)
+    is_own = policy == side_table.SIDE_TABLE.name
     plan = TrialPlan(
         app=site.app,
-        policies=(policy,),
+        policies=("stock" if is_own else policy,),
         workers=_WORKERS,
         requests=requests,
         urls=site.urls,
         headers=site.headers,
         env=site.env,
         chdir=site.folder,
+        server_args=("-c", side_table.__file__) if is_own else (),
         log_dir=bench.log("trial").with_suffix(""),
     )
 
@@ -83,7 +85,10 @@ def _measure(make: Callable[[Bench], Site], policy: str, requests: int, bench: B
             bench.report(event.done / requests)
 
     result = run_trial(plan, on_event=pass_on)
-    return _from_run(result.policies[0].runs[0], result.notes)
+    run = result.policies[0].runs[0]
+    if is_own and (run.report or {}).get("policy") != policy:
+        raise ServerFailed(f"the server did not run under {policy}")
+    return _from_run(run, result.notes)
 
 
 def _from_run(run: Run, notes: tuple[str, ...]) -> Measured:

@@ -20,8 +20,8 @@ from pasture.launch.session import Group, last_exception
 from pasture.proc import tree
 from pasture.proc.sampler import Sample, sample_tree, sample_until_whole
 from pasture.proc.smaps import Memory
-from pasture.sealing.policy import POLICIES
 from pasture_lab.engine.experiment import Bench
+from pasture_lab.processes import side_table
 from pasture_lab.processes.program import environment
 
 SITES = Path(__file__).parents[1] / "sites"
@@ -38,7 +38,7 @@ class ServerPlan:
     Attributes:
         module: of `sites`, with the callable `application`.
         workers: to fork.
-        policy: of pasture; None starts uWSGI without it.
+        policy: of pasture or the lab's own; None starts uWSGI without pasture.
         warm: whether a policy that warms up serves the first page before the fork.
         env: added to the environment.
         first: a module of `sites` that is imported before anything else.
@@ -112,6 +112,8 @@ def command(plan: ServerPlan, port: int) -> list[str]:
     program = ["-c", _PLAIN] if plan.policy is None else ["-m", "pasture.servers.uwsgi"]
     listen = "--http-socket" if plan.http else "--socket"
     first = ["--shared-import", plan.first] if plan.first else []
+    if plan.policy == side_table.SIDE_TABLE.name:
+        first += ["--shared-import", side_table.__name__]
     itself = ["--binary-path", sys.executable] if plan.policy is None else []
     return [
         *plan.prefix, sys.executable, *program,
@@ -159,7 +161,9 @@ def _require_policy(plan: ServerPlan, report: Path, group: Group) -> None:
         said = json.loads(report.read_text())
     except (OSError, ValueError):
         said = {}
-    if said.get("policy") != plan.policy or (POLICIES[plan.policy].heap and not said["sealed"]):
+    if said.get("policy") != plan.policy or (
+        side_table.POLICIES[plan.policy].heap and not said["sealed"]
+    ):
         why = last_exception(group.log) or "no report"
         raise group.failure(f"the server does not run under {plan.policy}: {why}")
 

@@ -49,16 +49,14 @@ class LoopPromotable(Promotable):
 
     def finish(self) -> None:
         signal.signal(signal.SIGALRM, self._is_late)
-        signal.setitimer(signal.ITIMER_REAL, self._max_s())
+        cfg = self._worker.cfg
+        # Earlier than the arbiter kills it, so that the log can name what it waited for.
+        wait_s = float(cfg.graceful_timeout) + max(1.0, float(cfg.timeout or 30) / 2)
+        signal.setitimer(signal.ITIMER_REAL, wait_s)
         self.end_main_loop()
 
     def end_main_loop(self) -> None:
         super().finish()
-
-    def _max_s(self) -> float:
-        """Earlier than the arbiter kills it, so that the log can name what it waited for."""
-        cfg = self._worker.cfg
-        return float(cfg.graceful_timeout) + max(1.0, float(cfg.timeout or 30) / 2)
 
     def _is_late(self, number: int, frame: FrameType | None) -> None:
         """Signal handler: something does not end, and so this worker is no mold."""

@@ -70,11 +70,8 @@ def _greenlets() -> Iterator[Hazard]:
     with frozen_objects_listed():
         alive = [one for one in instances((greenlet,)) if one]
         own = (gevent.getcurrent(), hub)
-        names = sorted({_named(one) for one in alive if one not in own})
+        others = [one for one in alive if one not in own]
+        runs = [(getattr(one, "_run", None), type(one).__qualname__) for one in others]
+        names = sorted({str(getattr(run, "__qualname__", kind)) for run, kind in runs})
     for name in names[:_MAX_NAMES]:
         yield Hazard(f"the greenlet {name}", "start it in each worker, and end it before a fork")
-
-
-def _named(one: Any) -> str:
-    called = getattr(one, "_run", None)
-    return str(getattr(called, "__qualname__", type(one).__qualname__))

@@ -27,7 +27,7 @@ from pasture.proc.parent import end_with_parent
 from pasture.reasons import Hazard
 from pasture.refork.channel import Channel
 from pasture.scoreboard.board import Row
-from pasture.serving import profiled
+from pasture.serving import learned
 
 LOOK = signal.SIGURG
 """Sent to a worker after a message. Ignored by a process that does not know it yet."""
@@ -120,7 +120,7 @@ class Promotable:
     def leave_service(self) -> None:
         """Let go of what the main loop leaves open, but for listeners. After `run`."""
         global _current
-        profiled.stop()
+        learned.stop()
         _current = None
         signal.set_wakeup_fd(-1)
         for number in self._worker.PIPE:
@@ -131,7 +131,10 @@ class Promotable:
             threads.shutdown(wait=True)
             # A thread that has been joined may still be about to give up its state.
             wait_for(lambda: native().python_threads() <= threading.active_count())
-        _forget_names_of_files()
+        if hasattr(tempfile, "_name_sequence"):
+            # 2.5 KB from the making of this worker's heartbeat file in its mold: sealed it would be
+            # kept in this generation and in each one after it. `tempfile` makes it again.
+            tempfile._name_sequence = None
         for listener, number in zip(self._listeners, self._kept, strict=True):
             if listener.sock is None or listener.sock.fileno() == -1:
                 listener.sock = socket.socket(fileno=number)
@@ -160,16 +163,6 @@ def wait_for(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 1.0
     while not is_so() and time.monotonic() < deadline:
         time.sleep(0.001)
-
-
-def _forget_names_of_files() -> None:
-    """Let go of the generator of names in `tempfile`, which it makes again in each process.
-
-    2.5 KB, from the making of this worker's heartbeat file in its mold. Sealed they would be kept
-    in this generation and in each one after it.
-    """
-    if hasattr(tempfile, "_name_sequence"):
-        tempfile._name_sequence = None
 
 
 def has_answered(*request_and_answer: Any) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from gunicorn.errors import HaltServer
 
+from pasture.errors import SealFailed
 from pasture.proc.parent import is_own_child
 from pasture.proc.smaps import total_pss_bytes
 from pasture.proc.tree import read_again
@@ -36,6 +37,7 @@ from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.refork.promotion import LOOK
 from pasture.servers.gunicorn.refork.spawn import (
     SENT_WHAT_NO_MOLD_SENDS,
+    HoldsHazard,
     LoadEnded,
     NotLoaded,
     Spawner,
@@ -79,7 +81,10 @@ class Refork:
             action = self._cycle.next_action(time.monotonic(), wanted, statuses)
             if action is None:
                 break
-            if isinstance(action, Spawn) and not self._can_fork(action):
+            if isinstance(action, Spawn) and not (
+                self._arbiter.backoff.may_try(time.monotonic())
+                and (action.generation or self._can_load())
+            ):
                 break
             self._perform(action)
         self._board.wake_at(self._cycle.limit)
@@ -90,14 +95,14 @@ class Refork:
         match action:
             case Spawn(generation):
                 self.order(generation)
-            case Promote(pid, generation) if worker := self._children.get(pid):
+            case Promote(pid, generation) if worker := self._children.by_pid.get(pid):
                 self._promote(worker, generation)
-            case Retire(pid) if worker := self._children.get(pid):
+            case Retire(pid) if worker := self._children.by_pid.get(pid):
                 self._arbiter.WORKERS[pid] = worker.handle  # it may have been promoted
                 self._arbiter.kill_worker(pid, signal.SIGTERM)
-            case Dismiss(pid) if mold := self._children.get(pid):
+            case Dismiss(pid) if mold := self._children.by_pid.get(pid):
                 mold.channel.close()
-            case Kill(pid) if self._children.get(pid):
+            case Kill(pid) if self._children.by_pid.get(pid):
                 _signal(pid, signal.SIGKILL)
             case Measure():
                 self._cycle.measured(self._total_pss_bytes(), time.monotonic())
@@ -179,18 +184,12 @@ class Refork:
         before, self._first_mold = self._first_mold, None
         try:
             self._first_mold = self._spawner.load()
-        except (NotLoaded, LoadEnded, SpawnFailed):
+        except (HoldsHazard, NotLoaded, LoadEnded, SpawnFailed):
             self._first_mold = before
             raise
         if before is not None:
             before.channel.close()
         self._cycle.reload(time.monotonic())
-
-    def _can_fork(self, action: Spawn) -> bool:
-        """Whether it is time for it, and its mold is there if that is of generation 0."""
-        if not self._arbiter.backoff.may_try(time.monotonic()):
-            return False
-        return bool(action.generation) or self._can_load()
 
     def _can_load(self) -> bool:
         """Whether there is a mold of generation 0, after an attempt to make one."""
@@ -204,6 +203,12 @@ class Refork:
         except SpawnFailed as error:
             self._arbiter.try_again_later(error)
             return False
+        except HoldsHazard as error:
+            if not self._arbiter.WORKERS:
+                self._arbiter.start_again(str(error))
+                self._log.error("pasture: gunicorn cannot start again here: %s", error)
+                self._arbiter.unlink_and_end(SealFailed.exit_code)
+            return self._load_again_later(error, _LOAD_AGAIN_S)
         except NotLoaded as error:
             if not self._arbiter.WORKERS:
                 self._arbiter.unlink_and_end(error.status)
@@ -239,7 +244,7 @@ class Refork:
     def reap(self, pid: int, status: int) -> None:
         """Take note of an end; raises HaltServer where generation 0 cannot fork or boot workers."""
         arbiter = self._arbiter
-        if (ended := self._children.get(pid)) and ended.role != "worker":
+        if (ended := self._children.by_pid.get(pid)) and ended.role != "worker":
             self._hear(ended)  # its last words, such as why it refused
         if pid == arbiter.reexec_pid:
             arbiter.reexec_pid = 0
@@ -304,7 +309,7 @@ class Refork:
             _signal(mold.pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):  # gunicorn 23's handler was faster
                 os.waitpid(mold.pid, 0)
-            self._children.remove(mold.pid)
+            self._children.by_pid.pop(mold.pid, None)
 
 
 def _limits(arbiter: SealingArbiter) -> Limits:

@@ -25,7 +25,12 @@ from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.hooks import call_after_request
 from pasture.servers.gunicorn.refork.promotion import has_answered
 from pasture.servers.gunicorn.refork.refork import Refork
-from pasture.servers.gunicorn.refork.spawn import LoadEnded, NotLoaded, SpawnFailed
+from pasture.servers.gunicorn.refork.spawn import (
+    HoldsHazard,
+    LoadEnded,
+    NotLoaded,
+    SpawnFailed,
+)
 from pasture.serving.settings import ServerSettings
 
 _ABLE = (
@@ -97,7 +102,7 @@ class ReforkingArbiter(SealingArbiter):
         self._reloading = True
         try:
             super().reload()
-        except (NotLoaded, LoadEnded, SpawnFailed) as error:
+        except (HoldsHazard, NotLoaded, LoadEnded, SpawnFailed) as error:
             self.log.error("pasture: HUP failed: %s; the old workers go on", error)
         finally:
             self._reloading = False

@@ -54,6 +54,10 @@ class NotLoaded(Exception):
         self.status = status
 
 
+class HoldsHazard(Exception):
+    """The application's import holds what a fork breaks; the text says what."""
+
+
 class LoadEnded(Exception):
     """The process that loads the application was ended each time: by a signal, or with exit code 0.
 
@@ -98,6 +102,7 @@ class Spawner:
         """A mold of generation 0 that has loaded the application.
 
         Raises:
+            HoldsHazard: its import is not safe to fork.
             NotLoaded: it ended by itself instead.
             LoadEnded: it was ended, and so were those after it.
             SpawnFailed: the system has no process for it now.
@@ -136,7 +141,7 @@ class Spawner:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         there.close()
         self._take_in(mold, pid)
-        self._children.add(mold)
+        self._children.by_pid[mold.pid] = mold
         self._board.promote(mold.slot, 0)
         return mold
 
@@ -152,6 +157,9 @@ class Spawner:
             if message is not None and message.word == "loaded":
                 mold.has_answered = True
                 return None
+            if message is not None and message.word == "plain":
+                self._end_of(mold, _END_S)
+                raise HoldsHazard(printable(message.values["why"]))
             if not is_stopped(mold.pid):
                 goes_on_at = monotonic()
             elif 0 < self._arbiter.timeout < monotonic() - goes_on_at:
@@ -172,7 +180,7 @@ class Spawner:
         if not has_ended(mold.pid):
             os.kill(mold.pid, signal.SIGKILL)
         _, status = os.waitpid(mold.pid, 0)
-        self._children.remove(mold.pid)
+        self._children.by_pid.pop(mold.pid, None)
         self.let_go_of(mold)
         return os.waitstatus_to_exitcode(status)
 
@@ -202,7 +210,7 @@ class Spawner:
         for sibling in self._children:
             sibling.channel.close()
             sibling.handle.tmp.close()
-        self._children.clear()
+        self._children.by_pid.clear()
         live(self._arbiter, start, self._board)
 
     def order(self, generation: int, mold: Worker | None) -> Worker:
@@ -240,8 +248,8 @@ class Spawner:
         """
         arbiter = self._arbiter
         others = (arbiter.reexec_pid, getattr(arbiter, "dirty_arbiter_pid", 0))
-        known = pid in others or pid in arbiter.WORKERS or self._children.get(pid) is not None
-        return not known and is_own_child(pid)
+        known = (*others, *arbiter.WORKERS, *self._children.by_pid)
+        return pid not in known and is_own_child(pid)
 
     def _prepare_spawn(self, generation: int) -> tuple[Worker, Channel]:
         """The record of a new process, and its own end of its channel.

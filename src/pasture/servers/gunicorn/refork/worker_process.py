@@ -22,9 +22,9 @@ from gunicorn.errors import AppImportError
 from gunicorn.workers.base import Worker
 
 from pasture.errors import PastureError
-from pasture.fork_safety import caches, generators
+from pasture.own_values import caches, generators
 from pasture.proc.parent import end_with_parent
-from pasture.refork.channel import Channel
+from pasture.refork.channel import MAX_TEXT, Channel
 from pasture.refork.mold import ENDING, Refused, Start, fork_for, make_mold, policy_of_molds
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
@@ -32,6 +32,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import Behind
 from pasture.servers.gunicorn.refork.promotion import Promotable
+from pasture.serving.moved_import import EndedBySignal, moved_import
 from pasture.trust.untrusted_text import complain
 
 BROKEN_MOLD = 70
@@ -72,8 +73,15 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
     end_with_parent(arbiter.pid, signal.SIGTERM)
     generators.observe()  # a worker becomes the parent of others, with all that it has seeded
     begin_loading(arbiter.settings.policy)  # the fork has made it a child of the arbiter's seal
+    moved = moved_import(
+        arbiter.settings,
+        partial(_leave_to_workers, start.channel),
+        log=arbiter.write_to_log,
+        is_asked_for=arbiter.cfg.preload_app,
+    )
     try:
-        arbiter.load_as_in_worker()
+        with moved:
+            arbiter.load_as_in_worker()
     except PastureError as error:
         os._exit(complain(error))
     except Exception as error:
@@ -95,11 +103,21 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
     return child
 
 
+def _leave_to_workers(channel: Channel, why: str) -> None:
+    """Have the arbiter start as without pasture. Ends this process."""
+    channel.send("plain", why=why[:MAX_TEXT])
+    os._exit(0)
+
+
+def _end(*_: object) -> NoReturn:
+    raise EndedBySignal(0)
+
+
 def _reset_signals(worker: Any) -> None:
     for number in worker.SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     for number in ENDING:
-        signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(number, _end)
     signal.signal(signal.SIGUSR1, partial(Worker.handle_usr1, worker))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
 

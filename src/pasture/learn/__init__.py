@@ -1,1 +1,0 @@
-"""What the entries of a profile bought: `pasture learn --report`."""

@@ -1,0 +1,106 @@
+"""Builds entries in a process: in the parent before the seal, and before that in a trial's copies.
+
+Each entry is a step of the warm-up's guard, and an effect beyond this process is refused. What went
+wrong is said in words of pasture's, since it goes into the file: a type, never an exception's text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from pasture.learning import effects
+from pasture.learning.file import pattern_of
+from pasture.learning.found import contents_of
+from pasture.warmup.guard import STEP_S, Guard
+
+TOTAL_S = 60.0
+"""Limit of all entries together."""
+
+GONE = "is no longer there"
+_TYPE = re.compile(r"(\w+)(?:: |$)")
+
+
+class Gone(Exception):
+    """The entry is no longer there."""
+
+
+def build(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Build entries, as far as there is time; yields each line, and what was wrong or "".
+
+    Raises:
+        KeyboardInterrupt: the process was asked to end.
+    """
+    try:
+        with Guard(step_s=STEP_S, total_s=TOTAL_S) as guard:
+            for line in lines:
+                if guard.is_over:
+                    return
+                kind, _, value = line.partition(" ")
+                with effects.refused() as found:
+                    outcome = guard.run(line, partial(_BUILDERS[kind], value))
+                problem = f"makes {found[0]}" if found else _in_words(outcome.error)
+                if outcome.changed and not problem:
+                    problem = f"changes {outcome.changed[0]}"
+                yield line, problem
+    finally:
+        effects.forget()
+
+
+def _in_words(error: str | None) -> str:
+    if not error:
+        return ""
+    kind = _TYPE.match(error)
+    if kind is None:
+        return "takes too long"
+    return GONE if kind[1] == Gone.__name__ else f"raises {kind[1]}"
+
+
+def resolve(name: str) -> Any:
+    """The object at `MODULE:NAME`, of a module that has been imported; raises where there is none.
+
+    Attributes that a class or a module makes on demand count as missing: nothing runs.
+    """
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        held = contents_of(found)
+        if part not in held:
+            raise Gone
+        found = held[part]
+    return found
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise Gone from None
+        raise
+
+
+def _compile(value: str) -> None:
+    pattern, flags = pattern_of(value)
+    re.compile(pattern, flags)
+
+
+def _load_template(value: str) -> None:
+    engine, place, name = value.split(" ", 2)
+    if engine == "jinja":
+        resolve(place).get_template(name)
+    elif "django.template" in sys.modules:
+        sys.modules["django.template"].engines[place].get_template(name)
+    else:
+        raise Gone
+
+
+_BUILDERS: Mapping[str, Callable[[str], object]] = {
+    "module": _import,
+    "template": _load_template,
+    "pattern": _compile,
+}

@@ -1,0 +1,66 @@
+"""Code objects by name: which ran in a worker, and which of a parent's the seal is to gather.
+
+A name is the module whose file the code was compiled from, and the code's qualified name. Code
+without such a file, as of `eval` or a template, has none. Nothing runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Iterator
+from types import CodeType
+
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
+from pasture.learning.found import contents_of
+
+
+def that_ran(seen: set[int]) -> list[tuple[str, CodeType]]:
+    """Names and code that ran since that was forgotten, as far as no seal has gathered it.
+
+    Empty where that cannot be known. `seen` has the ids of the code that was looked at before.
+    """
+    new = [code for code in _codes(ran=True) if id(code) not in seen]
+    seen.update(map(id, new))
+    return list(_named(new)) if new else []
+
+
+def choose(names: Iterable[str], *, ran: bool) -> None:
+    """Have the next seal gather the code of these names alone; with `ran` what ran here, too."""
+    known = frozenset(names)
+    chosen = [id(code) for name, code in _named(_codes(ran=False)) if name in known]
+    try:
+        native().choose_code(b"")  # else what was chosen counts as what ran
+        chosen += map(id, _codes(ran=True) if ran else ())
+        native().choose_code(array("Q", chosen or [0]).tobytes())  # 0: no code
+    except UnsupportedInterpreter:
+        return
+
+
+def _codes(*, ran: bool) -> list[CodeType]:
+    try:
+        codes: list[CodeType] = native().code_objects(ran)
+        return codes
+    except (NotImplementedError, UnsupportedInterpreter):
+        return []
+
+
+def _named(codes: Iterable[CodeType]) -> Iterator[tuple[str, CodeType]]:
+    modules = dict(_files())
+    for code in codes:
+        module = modules.get(code.co_filename)
+        if module is not None and code.co_name != "<module>":  # which runs once
+            yield f"{module}:{code.co_qualname}", code
+
+
+def _files() -> Iterator[tuple[str, str]]:
+    """The names of modules by those of their files, as code has them."""
+    for name, module in list(sys.modules.items()):
+        held = contents_of(module)
+        spec, file = held.get("__spec__"), held.get("__file__")
+        if spec is not None and name != "__main__":
+            if getattr(spec, "origin", None) == "frozen":
+                yield f"<frozen {name}>", name
+            elif type(file) is str:
+                yield file, name

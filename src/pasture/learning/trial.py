@@ -1,0 +1,195 @@
+"""Entries tried, once, in copies of the parent that end after it.
+
+Two processes are forked at the moment at which the parent would build, and build the new entries
+in their order. So each entry meets what it would meet in the parent, and what it leaves there is
+gone with the copy. An entry is refused if it raises or has an effect, if it leaves an open file, a
+thread or a process, if it prints, and if the two copies have made different values of it: a random
+key, a moment, a process's id. Modules of the standard library are left out of that comparison.
+
+Invariant: both processes have ended, and were waited for, when `tried` returns.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple, NoReturn
+
+from pasture.fork_safety import native_threads
+from pasture.fork_safety.open_files import name_of, open_files
+from pasture.learning.build import TOTAL_S, build
+from pasture.learning.file import OK
+from pasture.learning.found import contents_of
+from pasture.own_values.identity import digest_of
+from pasture.proc import memory_file
+from pasture.proc.parent import end_with_parent
+
+_GRACE_S = 5.0
+"""After a copy's own limit: C code that never returns to Python sees no alarm."""
+
+THERE = "is there already"
+"""Outcome of a module that comes with the application, or with an entry before it."""
+
+_LATER = "is part of what was refused"
+"""Of a module that a refused one has imported: by itself it is tried at the next start."""
+
+_COPIES = 2
+_MAX_COUNT = 1 << 31
+_SCALARS = frozenset((str, bytes, int, float, tuple))
+
+Report = Mapping[str, tuple[str, str]]
+"""By entry, what was wrong or "", and a digest of the values of the modules that it imported."""
+
+
+def tried(lines: Sequence[str]) -> dict[str, str]:
+    """The outcome of each entry; those without one had no time, and may be tried again."""
+    if not lines:
+        return {}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))  # of servers that reap
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    copies: list[tuple[int, int]] = []
+    try:
+        for _ in range(_COPIES):
+            copies.append(_fork(lines))
+        deadline = monotonic() + TOTAL_S + _GRACE_S
+        first, second = (_report(lines, _read(file, deadline)) for _, file in copies)
+    except OSError:  # the system has no process, or no file, for it now
+        return {}
+    finally:
+        for pid, file in copies:
+            os.close(file)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    found = {
+        line: _outcome(first[line], second[line]) for line in lines if line in first.keys() & second
+    }
+    return {line: outcome for line, outcome in found.items() if outcome != _LATER}
+
+
+def _outcome(first: tuple[str, str], second: tuple[str, str]) -> str:
+    differs = "" if first[1] == second[1] else "makes other values in each process"
+    return first[0] or second[0] or differs or OK
+
+
+def _fork(lines: Sequence[str]) -> tuple[int, int]:
+    """The pid of a copy that tries these entries, and the file to read its reports from."""
+    parent, (reader, writer) = os.getpid(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _be_a_copy(lines, parent, writer)
+    os.close(writer)
+    return pid, reader
+
+
+def _be_a_copy(lines: Sequence[str], parent: int, writer: int) -> NoReturn:
+    try:
+        end_with_parent(parent)
+        output = memory_file.create("pasture-trial")
+        for number in (1, 2):
+            os.dup2(output, number)
+        for entry in chain(_steps(lines, output), (None,)):
+            os.write(writer, json.dumps(entry).encode() + b"\n")
+    finally:
+        os._exit(0)
+
+
+def _steps(lines: Iterable[str], output: int) -> Iterator[tuple[str, str, str]]:
+    modules, before, printed = set(sys.modules), _Process.now(), 0
+    spoiled: set[str] = set()
+    for line, problem in build(lines):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        size = os.fstat(output).st_size
+        now = _Process.now()
+        found = problem or now.left_since(before) or ("prints" if size > printed else "")
+        new = sys.modules.keys() - modules
+        if (name := line.removeprefix("module ")) in modules:
+            found = _LATER if name in spoiled else THERE
+        yield line, found, _digest(new)
+        modules |= new
+        spoiled |= new if found else set()
+        before, printed = now, size
+
+
+class _Process(NamedTuple):
+    """What a copy has at one moment that is not in its memory alone."""
+
+    files: frozenset[int]
+    threads: int
+    has_child: bool
+
+    @classmethod
+    def now(cls) -> _Process:
+        has_child = False
+        with suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+            has_child = True
+        files = frozenset(number for number, _ in open_files())
+        return cls(files, len(os.listdir("/proc/self/task")), has_child)  # noqa: PTH208
+
+    def left_since(self, before: _Process) -> str:
+        if new := self.files - before.files:
+            mapped = Path("/proc/self/maps").read_text(errors="replace")
+            if any(name_of(file) not in mapped for file in new):  # else of a library that is loaded
+                return "keeps a file open"
+        if self.has_child and not before.has_child:
+            return "starts a process"
+        if self.threads > before.threads and any(native_threads.hazards()):
+            return "starts a thread"
+        return ""
+
+
+def _digest(modules: Iterable[str]) -> str:
+    """Of the values of modules that may be one process's own."""
+    found = hashlib.blake2b(digest_size=16)
+    for name in sorted(modules):
+        if name.partition(".")[0] not in sys.stdlib_module_names:
+            found.update(f"{name} {digest_of(scalars_of(name))}\n".encode())
+    return found.hexdigest()
+
+
+def scalars_of(module: str) -> list[Any]:
+    """Values of a module that are no names of its own; small numbers count something."""
+    return [
+        value
+        for key, value in list(contents_of(sys.modules.get(module)).items())
+        if type(value) in _SCALARS and not key.startswith("__")
+        if type(value) is not int or value > _MAX_COUNT
+    ]
+
+
+def _read(file: int, deadline: float) -> tuple[list[bytes], str]:
+    """The lines that a copy has written, and the reason why there are no more."""
+    data = b""
+    while (left_s := deadline - monotonic()) > 0:
+        if select.select((file,), (), (), left_s)[0]:
+            part = os.read(file, 1 << 16)
+            if not part:
+                return data.split(b"\n")[:-1], "ends the process"
+            data += part
+    return data.split(b"\n")[:-1], "takes too long"
+
+
+def _report(lines: Sequence[str], read: tuple[list[bytes], str]) -> Report:
+    """What a copy says of each entry. Where it has no end, the next entry is to blame."""
+    found: dict[str, tuple[str, str]] = {}
+    for one in map(json.loads, read[0]):
+        if one is None:
+            return found
+        found[one[0]] = (one[1], one[2])
+    return found | {line: (read[1], "") for line in lines[len(found) :][:1]}

@@ -1,0 +1,182 @@
+"""Generators of random numbers that each worker would have of its own, and that a fork copies.
+
+A server that loads the application in each worker seeds them in each, out of the kernel's entropy.
+Where pasture loads it in the parent, they are seeded once. So what is loaded for pasture's sake is
+loaded in an `observed` block, and each child of this process seeds again what was seeded there by
+itself. A generator that the program has seeded stays as it is, as in workers that load for
+themselves: so does one that the program has made outside of a block, whose copies plain children
+share. Requests of a warm-up, and of a worker that becomes a mold, are in a block, too.
+
+Who has seeded a generator is not guessed: `seeding` and `numpy_generators` say how it is known.
+
+Not owned: `random` itself, which CPython seeds in each child, even if the program has seeded it;
+what C or Rust code draws for itself.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+from pasture.own_values import numpy_generators
+from pasture.own_values.seeding import Observer, seed_of_torch, torch_generator
+from pasture.reasons import Hazard, Reason
+
+_Generate = Callable[[], tuple[bytes, int | None]]
+
+
+_observer = Observer()
+_of_numpy = numpy_generators.Found()
+_is_torch_renewed = False
+_owner = 0
+_hooked = False
+_modules = 0
+"""That were there before something was loaded."""
+_has_loaded = False
+_hazards: tuple[Hazard, ...] = ()
+
+
+def observe() -> None:
+    """Observe from now on, in this process and those that it forks, until `forget`. Calls nest."""
+    global _modules
+    if not _observer.depth:
+        _modules = len(sys.modules)
+        _observer.install()
+    _observer.depth += 1
+
+
+def forget() -> None:
+    """Observe no more."""
+    _observer.depth -= 1
+    if not _observer.depth:
+        _observer.remove()
+
+
+@contextmanager
+def observed(is_wanted: bool = True) -> Iterator[None]:
+    """Load something in the block for workers that would load it for themselves.
+
+    In the parent. A fork in the block leaves all generators as they are.
+    """
+    if not is_wanted:
+        yield
+        return
+    observe()
+    try:
+        yield
+    finally:
+        settle()
+        forget()
+
+
+def settle() -> None:
+    """Have each child of this process seed what was seeded by itself while it was observed.
+
+    Before the objects are frozen.
+    """
+    global _owner, _hooked, _has_loaded, _hazards
+    if not _hooked:
+        os.register_at_fork(after_in_child=_in_child)
+        _hooked = True
+    _owner = os.getpid()
+    _has_loaded = _has_loaded or len(sys.modules) > _modules
+    _hazards = (*_settle_numpy(), *_settle_torch())
+    _observer.keep(_of_numpy.entropy)
+
+
+def drawn() -> Collection[bytes]:
+    """Random bytes that generators of numpy's have, and those drawn since; may grow."""
+    return _observer.entropy
+
+
+def hazards() -> tuple[Hazard, ...]:
+    """Generators of the whole process that the program has seeded while it was observed."""
+    return _hazards
+
+
+def renew(*, other_machine: bool = False) -> None:
+    """Seed what was seeded by itself before this process was copied. In the copy.
+
+    The hook of a fork calls it in children. Call it by hand where none of Python's forks has made
+    the copy, or another process came between.
+    """
+    global _of_numpy
+    for generator in _observer.made:
+        random.Random.seed(generator)
+    _of_numpy = _of_numpy.renew()
+    _observer.keep(_of_numpy.entropy)
+    if _is_torch_renewed:
+        _observer.torch_seed = torch_generator().seed()
+    if "uuid" in sys.modules and (_has_loaded or other_machine):  # which may have made one
+        _renew_uuid(sys.modules["uuid"], other_machine)
+
+
+def _in_child() -> None:
+    # A worker's own children share its generators, as they do without pasture. Forks of C code call
+    # no hook before they are made.
+    if os.getppid() == _owner:
+        renew()
+
+
+def _settle_numpy() -> Iterator[Hazard]:
+    global _of_numpy
+    _of_numpy = numpy_generators.find(_observer.entropy, _of_numpy)
+    if _of_numpy.is_seeded and not _observer.had_numpy:
+        yield _seeded("numpy", "numpy.random.seed")
+
+
+def _settle_torch() -> Iterator[Hazard]:
+    global _is_torch_renewed
+    noted = _observer.torch_seed
+    _is_torch_renewed = noted is not None and noted == seed_of_torch()
+    if noted is not None and not _is_torch_renewed:
+        yield _seeded("torch", "torch.seed")
+
+
+def _seeded(library: str, call: str) -> Hazard:
+    hint = f"for one of its own in each: os.register_at_fork(after_in_child={call})"
+    return Hazard(
+        f"{library}'s generator, which the program has seeded,",
+        hint,
+        Reason.GENERATOR,
+        fate="is the same in all workers",
+    )
+
+
+_from_library: _Generate | None = None
+_MULTICAST = 1 << 40
+
+
+def _renew_uuid(uuid: ModuleType, other_machine: bool) -> None:
+    """Have this process's UUIDs of versions 1, 6 and 7 differ from those of other copies.
+
+    The C library of version 1 has a clock sequence, which no other process may have.
+    """
+    global _from_library
+    held = vars(uuid)
+    for name in ("_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"):
+        if name in held:
+            held[name] = None
+    node = held.get("_node")
+    if node is not None and (other_machine or node & _MULTICAST):  # drawn, not of a network card
+        held["_node"] = None
+    generate: _Generate | None = held.get("_generate_time_safe")
+    if generate is not None:
+        _from_library = _from_library or generate
+        held["_generate_time_safe"] = _with_clock_sequence(_from_library, os.urandom(2))
+
+
+def _with_clock_sequence(generate: _Generate, drawn: bytes) -> _Generate:
+    high, low = drawn[0] & 0x3F, drawn[1]
+
+    def generate_time_safe() -> tuple[bytes, int | None]:
+        data, status = generate()
+        if status == 0:  # synchronized with all other processes
+            return data, status
+        return bytes((*data[:8], data[8] ^ high, data[9] ^ low, *data[10:])), status
+
+    return generate_time_safe

@@ -1,0 +1,124 @@
+"""Takes note of the seeding of generators of random numbers, while a process loads for others.
+
+A `random.Random` is seen as it is seeded. Entropy that Python code draws is noted: a seed that is
+equal to it is not the program's choice. numpy's generators keep theirs. torch says what its
+generator was seeded with, and is asked while it is imported.
+
+What is patched for that is the standard library's, and put back. Not seen: a seed that was made of
+entropy, as its hash or its digits.
+"""
+
+from __future__ import annotations
+
+import os
+import posix
+import random
+import sys
+from collections.abc import Iterable
+from typing import Any, Literal
+from weakref import ref
+
+from pasture.observing import Finder
+from pasture.own_values.numpy_generators import ENTROPY_BYTES
+
+_NUMPY = "numpy.random.mtrand"
+_BYTES = range(8, 65)
+"""Of entropy that is noted. Fewer may be equal to a seed that the program has chosen."""
+
+_MAX_NOTED = 4000
+"""Draws of entropy from one settlement to the next, in a process that observes as long as it lives.
+"""
+
+
+class Observer:
+    """Takes note of what is seeded, while it is installed."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.entropy: dict[bytes, None] = {}
+        self.torch_seed: int | None = None
+        self._made: dict[int, ref[random.Random]] = {}
+        self.had_numpy: bool | None = None  # before the first observation
+        self._patches: list[tuple[Any, str, Any, Any]] = []
+        self._finder = Finder(self._ask_torch)
+
+    @property
+    def made(self) -> list[random.Random]:
+        """Generators of Python's that were last seeded without a choice of the program's."""
+        there = (one() for one in list(self._made.values()))
+        return [one for one in there if one is not None]
+
+    def install(self) -> None:
+        if self.had_numpy is None:
+            self.had_numpy = _NUMPY in sys.modules
+        kind: Any = random.Random
+        seed, setstate, urandom = kind.seed, kind.setstate, vars(random)["_urandom"]
+
+        # A module that is loaded meanwhile may keep one of these for good.
+        def noting_seed(self_: random.Random, a: Any = None, version: int = 2) -> None:
+            seed(self_, a, version)
+            self._note(self_, a is None or self._is_drawn(a))
+
+        def noting_setstate(self_: random.Random, state: Any) -> None:
+            setstate(self_, state)
+            self._note(self_, False)
+
+        def noting_urandom(size: int) -> bytes:
+            if not self.depth:
+                return posix.urandom(size)
+            drawn: bytes = urandom(size)
+            if size in _BYTES and len(self.entropy) < _MAX_NOTED:
+                self.entropy[drawn] = None
+            return drawn
+
+        self._patch(kind, "seed", noting_seed)
+        self._patch(kind, "setstate", noting_setstate)
+        self._patch(random, "_urandom", noting_urandom)
+        self._patch(os, "urandom", noting_urandom)
+        self._finder.install()
+
+    def _patch(self, owner: Any, name: str, noting: Any) -> None:
+        self._patches.append((owner, name, getattr(owner, name), noting))
+        setattr(owner, name, noting)
+
+    def remove(self) -> None:
+        for owner, name, plain, noting in self._patches:
+            if getattr(owner, name) is noting:  # else the program has put its own there
+                setattr(owner, name, plain)
+        self._patches.clear()
+        self._finder.remove()
+
+    def keep(self, numbers: Iterable[int]) -> None:
+        """Forget entropy that was noted, except for that of numpy's generators."""
+        self.entropy.clear()
+        self.entropy.update((one.to_bytes(ENTROPY_BYTES), None) for one in numbers)
+
+    def _ask_torch(self, name: str) -> None:
+        """For its seed, as long as it imports its own modules."""
+        if name.startswith("torch.") and self.torch_seed is None:
+            self.torch_seed = seed_of_torch()
+
+    def _is_drawn(self, seed: object) -> bool:
+        """Whether a seed is what `os.urandom` or `secrets` gave, or the number of those bytes."""
+        if type(seed) is int:
+            orders: tuple[Literal["big", "little"], ...] = ("big", "little")
+            return any(seed == int.from_bytes(one, by) for one in self.entropy for by in orders)
+        return isinstance(seed, (bytes, bytearray)) and bytes(seed) in self.entropy
+
+    def _note(self, generator: random.Random, by_itself: bool) -> None:
+        key = id(generator)  # classes of others may compare and hash otherwise, or not at all
+        self._made.pop(key, None)
+        if by_itself and self.depth:
+            made = self._made
+            made[key] = ref(generator, lambda one: made.pop(key) if made.get(key) is one else None)
+
+
+def torch_generator() -> Any:
+    """The generator of torch's for the processor; None without it. Those of devices begin alike."""
+    return getattr(sys.modules.get("torch._C"), "default_generator", None)
+
+
+def seed_of_torch() -> int | None:
+    """What it was seeded with last."""
+    generator = torch_generator()
+    return None if generator is None else generator.initial_seed()

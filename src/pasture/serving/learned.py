@@ -1,0 +1,147 @@
+"""`--auto` in a server's parent: what was learned is built before the seal, and children record.
+
+Owns the order: read, try what is new, build, choose the code to gather, record. Invariant: a parent
+in which an entry that was tried has failed all the same forks no worker, if a new start can replace
+it; where none can, all entries are tried at each start.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from pasture.errors import UsageError
+from pasture.log_lines import first_of, log
+from pasture.serving import restart
+from pasture.trust.untrusted_text import printable
+
+if TYPE_CHECKING:
+    from pasture.learning.file import Entries
+    from pasture.learning.recorder import Recorder
+    from pasture.sealing.policy import Policy
+    from pasture.serving.settings import ServerSettings
+
+Log = Callable[[int, str], object]
+
+_MAX_LINES = 10
+_NOTHING_YET = (
+    "auto: nothing was learned yet: what workers import and run is recorded in %s, and built "
+    "before the fork from the next start on"
+)
+
+_NO_PROGRAM = "this parent does not run the program"
+
+_recorder: Recorder | None = None
+_names: list[str] | None = None
+"""Of the code that the next seal gathers; None for what ran."""
+
+
+def prepare(
+    path: Path | None,
+    policy: Policy,
+    write: Log = lambda level, line: log.log(level, "%s", line),
+    start_again: restart.Restart | None = None,
+) -> None:
+    """Build what a file lists, and have children record in it. In the parent, before the seal.
+
+    Args:
+        path: None does nothing.
+        write: takes a level of `logging` and a line of the log.
+        start_again: starts the server again; None where that cannot be.
+    """
+    if path is None:
+        return
+    from pasture.learning import file, recorder  # few servers have one
+
+    global _recorder, _names
+    try:
+        entries = file.read(path)
+    except UsageError as error:
+        write(logging.WARNING, f"auto: nothing is built or recorded: {error}")
+        return
+    if entries:
+        entries = _built(path, entries, write, start_again)
+    else:
+        write(logging.INFO, _NOTHING_YET % printable(str(path)))
+    _names = file.values_of(entries, "code")
+    try:
+        size = file.write(path, entries)
+    except OSError as error:
+        write(logging.WARNING, f"auto: nothing is recorded: {printable(str(error))}")
+        return
+    _recorder = recorder.recorder
+    _recorder.watch(path, size, entries, shows_code="trace-code" in policy.heap)
+
+
+def _built(
+    path: Path, entries: Entries, write: Log, start_again: restart.Restart | None
+) -> Entries:
+    """Try what is new and build what is good; returns the entries with their outcomes."""
+    from pasture.learning import build, file, trial
+
+    can_start_again = start_again is not None and restart.is_possible()
+    began_s = perf_counter()
+    tried = trial.tried(file.to_build(entries, file.NEW, *(() if can_start_again else (file.OK,))))
+    kept = {**entries, **tried}.items()
+    entries = {line: outcome for line, outcome in kept if outcome != trial.THERE}
+    refused = [f"{line} {why}" for line, why in tried.items() if why not in (file.OK, trial.THERE)]
+    for each in first_of(refused, _MAX_LINES, "entries are left to workers"):
+        write(logging.WARNING, f"auto: left to workers: {printable(each)}")
+    good = [one for one in file.to_build(entries, file.OK) if can_start_again or one in tried]
+    for line, problem in build.build(good):
+        if problem and problem != build.GONE:
+            why = f"{printable(line)} {problem}"
+            write(logging.ERROR, f"auto: {why}, and did not when it was tried")
+            if can_start_again and start_again is not None:
+                _start_without(line, problem, path, entries, start_again)
+    write(logging.INFO, f"auto: built {len(good)} entries in {perf_counter() - began_s:.1f} s")
+    return entries
+
+
+def _start_without(
+    line: str, problem: str, path: Path, entries: Entries, start_again: restart.Restart
+) -> None:
+    """Replace this process by a start without an entry; the rest is tried again there.
+
+    If that start comes here, too, the next one is plain.
+    """
+    from pasture.learning import file
+
+    again = {one: file.NEW if why == file.OK else why for one, why in entries.items()}
+    is_plain = restart.is_another
+    try:
+        file.write(path, {**again, line: problem})
+    except OSError:
+        is_plain = True
+    start_again(f"{line} {problem} in the parent, and did not when it was tried", plain=is_plain)
+
+
+def choose_code(policy: Policy, *, ran: bool) -> None:
+    """Have the seal gather the code that was learned; with `ran` what has run since, too."""
+    if _names is not None and "gather-code" in policy.heap:
+        from pasture.learning import code
+
+        code.choose(_names, ran=ran)
+
+
+def without_auto(settings: ServerSettings, why: str = _NO_PROGRAM) -> ServerSettings:
+    """The settings of a parent that cannot build: a forkserver runs nothing of the program."""
+    if settings.auto is not None:
+        log.warning("auto: nothing is learned: %s", why)
+    return replace(settings, auto=None)
+
+
+def begin() -> None:
+    """Begin to record, if the parent has said so: after a fork of C code, which calls no hook."""
+    if _recorder is not None:
+        _recorder.begin()
+
+
+def stop() -> None:
+    """Have this process write what it has recorded, and record no more."""
+    if _recorder is not None:
+        _recorder.stop()
