@@ -50,9 +50,6 @@ FLOORS = (
 )
 """Packages and modules right below an import package, from the roof to the ground."""
 
-APART: frozenset[str] = frozenset()
-"""Modules on another floor than their folder."""
-
 GROUND = FLOORS[-3]
 """Here packages may import each other, as long as none comes back to itself."""
 
@@ -122,8 +119,7 @@ def module_of(name: str, modules: Mapping[str, object]) -> str:
 
 def room(module: str) -> str:
     """The package or module right below an import package that a module belongs to."""
-    inner = module.partition(".")[2]
-    return inner if inner in APART else inner.partition(".")[0] or "__init__"
+    return module.split(".")[1] if "." in module else "__init__"
 
 
 def floor(module: str) -> int:

@@ -41,7 +41,6 @@ else:
     find_policy = at_need("pasture.sealing.policy:find_policy")
     parse_limit = at_need("pasture.serving.recycle:parse_limit")
     parse_patterns = at_need("pasture.warmup.lazy_imports:parse_patterns")
-    Requests = at_need("pasture.warmup.requests:Requests")
     parse_header = at_need("pasture.warmup.requests:parse_header")
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
     parse_request = at_need("pasture.warmup.requests:parse_request")
