@@ -14,7 +14,7 @@ import threading
 import traceback
 from typing import Any
 
-from pasture.fork_safety import streams
+from pasture.fork_safety import inherited, streams
 from pasture.log_lines import log
 from pasture.scoreboard import layout
 from pasture.scoreboard.recorder import recorder
@@ -32,6 +32,7 @@ def begin(uwsgi: Any, *, leaves: bool, limit: int | None = None) -> None:
     `leaves` says whether it leaves without finalization, `limit` is of its private memory.
     """
     streams.isolate()
+    inherited.put_in_order(None)
     child.take_steps()
     role = role_of(uwsgi)
     if role is not None:
