@@ -53,7 +53,7 @@ def site(tmp_path: Path) -> Path:
     for name, module in {
         "gunicorn": "gunicorn.app.wsgiapp:run",
         "celery": "celery.__main__:main",
-        "pasture": "pasture.__main__:main",
+        "pasture": "pasture_tools.__main__:main",
     }.items():
         script = folder / "venv" / "bin" / name
         of, _, function = module.partition(":")
