@@ -14,12 +14,12 @@ def main() -> None:
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
                 signal.signal(number, signal.default_int_handler)
-        from pasture.cli.main import run
+        from pasture_tools.cli.main import run
 
         code = run()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
-        code = 130  # pasture.cli.main.INTERRUPTED
+        code = 130  # pasture_tools.cli.main.INTERRUPTED
     sys.exit(code)
 
 

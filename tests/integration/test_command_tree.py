@@ -22,7 +22,7 @@ import click
 import pytest
 
 from pasture import errors
-from pasture.cli.main import INTERRUPTED, cli, run
+from pasture_tools.cli.main import INTERRUPTED, cli, run
 
 pytestmark = [
     pytest.mark.once,

@@ -35,9 +35,9 @@ def import_what_is_needed():
     import rich.console  # noqa: F401
 
     for name in (
-        "pasture.cli.main",
-        "pasture.cli.explain",
-        "pasture.cli.metrics",
+        "pasture_tools.cli.main",
+        "pasture_tools.cli.explain",
+        "pasture_tools.cli.metrics",
         "pasture.sealing.seal",
         "pasture.sealing.snapshot",
         "pasture.explain.explain",

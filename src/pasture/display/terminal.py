@@ -38,7 +38,7 @@ class Terminal(Console):
                 yield Segment(lines, segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to `pasture.cli.main`, which knows how a command ends then."""
+        """Leave it to `pasture_tools.cli.main`, which knows how a command ends then."""
         raise
 
 

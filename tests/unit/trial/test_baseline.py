@@ -9,7 +9,6 @@ import fastjsonschema
 import pytest
 from click.testing import CliRunner
 
-from pasture.cli.main import cli
 from pasture.errors import UsageError
 from pasture.trial.baseline import (
     Baseline,
@@ -21,6 +20,7 @@ from pasture.trial.baseline import (
 from pasture.trial.document import SCHEMA_FILE, as_document
 from pasture.trial.measurement import Run, TrialResult
 from pasture.trust.untrusted_text import to_json
+from pasture_tools.cli.main import cli
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

@@ -1,6 +1,6 @@
 """Entry point of the `pasture` command: the group of commands and its errors.
 
-A command lives in the module `pasture.cli.<name>` (an underscore follows a name that is a
+A command lives in the module `pasture_tools.cli.<name>` (an underscore follows a name that is a
 keyword) under the attribute `command`. The module is imported when its command is called, so that
 no command pays for what only another one needs, and the list of commands for none of them. Another
 distribution adds a command of its own with an entry point of the group `pasture.commands`, which
@@ -68,7 +68,7 @@ class LazyGroup(OrderedGroup):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS and cmd_name not in IN_EXTRAS:
             module = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
-            command = importlib.import_module(f"pasture.cli.{module}").command
+            command = importlib.import_module(f"pasture_tools.cli.{module}").command
             assert isinstance(command, click.Command)
             return _with_page(cmd_name, command)
         for entry_point in _entry_points().select(name=cmd_name):

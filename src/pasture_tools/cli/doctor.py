@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pasture.cli.numbers import PID, Number
 from pasture.display.atomic import write_json
 from pasture.display.json_option import json_option
 from pasture.display.terminal import error_terminal, output_terminal
@@ -25,6 +24,7 @@ from pasture.doctor.findings import as_document, print_findings, verdict
 from pasture.errors import NoPrivilege, ObstaclesFound, PastureError, UsageError
 from pasture.proc import tree
 from pasture.trust.untrusted_text import printable
+from pasture_tools.cli.numbers import PID, Number
 
 if TYPE_CHECKING:
     from pasture.explain.built import Built

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import click
 
-from pasture.cli.numbers import PID, Number
 from pasture.display.atomic import STANDARD_OUTPUT, require_writable, write_json
 from pasture.display.json_option import json_option
 from pasture.display.terminal import error_terminal
@@ -21,6 +20,7 @@ from pasture.proc.images import image_of, mapping_of
 from pasture.proc.maps import Mapping
 from pasture.top import table
 from pasture.top.watch import ImageWatch, Watch
+from pasture_tools.cli.numbers import PID, Number
 
 
 @click.command("top")

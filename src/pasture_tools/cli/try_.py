@@ -13,7 +13,6 @@ from typing import Any
 import click
 from rich.text import Text
 
-from pasture.cli.numbers import Number, Whole
 from pasture.display import progress
 from pasture.display.atomic import require_writable, write_atomically, write_json
 from pasture.display.json_option import json_option
@@ -45,6 +44,7 @@ from pasture.trial.run import FindCauses
 from pasture.trial.servers import SERVERS
 from pasture.trial.trial import describe_interpreter, describe_machine
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
+from pasture_tools.cli.numbers import Number, Whole
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = Whole(min=1)
