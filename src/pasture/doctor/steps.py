@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from pasture.display.units import count
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Finding
 from pasture.doctor.threads import Thread
@@ -17,6 +16,7 @@ from pasture.log_lines import some
 from pasture.proc.maps import python_version
 from pasture.reasons import Reason
 from pasture.sealing.steps import HEAP_STEPS, Lack
+from pasture_tools.display.units import count
 
 _MAX_NAMES = 12
 _BROKEN = "a worker that uses it fails, hangs, or disturbs the others"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pasture.display.units import megabytes
 from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.growth import growth_of
 from pasture.scoreboard.layout import Entry
+from pasture_tools.display.units import megabytes
 
 MIN_PRIVATE_BYTES = 8_000_000
 """Memory of a worker that is worth a word."""

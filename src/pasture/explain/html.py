@@ -9,14 +9,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pasture.display.pages import plot_markup, render_page
-from pasture.display.units import megabytes, percent, seconds
 from pasture.explain.advice import advice
 from pasture.explain.causes import Cause
 from pasture.explain.explanation import Explanation
 from pasture.explain.table import headline, megabytes2
 from pasture.explain.tally import Share
 from pasture.trust.untrusted_text import printable
+from pasture_tools.display.pages import plot_markup, render_page
+from pasture_tools.display.units import megabytes, percent, seconds
 
 _MAX_ROWS = 60
 _MAX_LEAVES = 400

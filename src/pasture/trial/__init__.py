@@ -17,10 +17,10 @@ load generators run as processes of their own, and none outlives the call. Layou
     table, document, html   the result, for a person and for programs
 """
 
-from pasture.display.progress import Event
 from pasture.trial.measurement import PolicyResult, Run, TrialResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.trial import attempt_trial, run_trial
+from pasture_tools.display.progress import Event
 
 __all__ = [
     "Event",

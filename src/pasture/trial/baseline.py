@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture.display.units import megabytes, percent
 from pasture.errors import UsageError
 from pasture.log_lines import some
 from pasture.sizing import read_trial
 from pasture.trial.document import SCHEMA, load_of
 from pasture.trial.figures import BOOT, GUARDED, PRIVATE, Figure
 from pasture.trial.plan import TrialPlan
+from pasture_tools.display.units import megabytes, percent
 
 Document = Mapping[str, Any]
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from pasture.display.units import megabytes
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.trial.figures import TOTAL
 from pasture.trial.measurement import PolicyResult, TrialResult
 from pasture.trial.plan import DEFAULT_URLS, TrialPlan
 from pasture.trial.summary import best
 from pasture.warmup.requests import Request
+from pasture_tools.display.units import megabytes
 
 _MAX_WARM = 4
 """More requests than that are no command line."""

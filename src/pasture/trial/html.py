@@ -9,8 +9,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pasture.display.pages import plot_markup, render_page
-from pasture.display.units import count, megabytes, percent, seconds
 from pasture.log_lines import some
 from pasture.trial import summary
 from pasture.trial.command import best_command, on_reforks
@@ -21,6 +19,8 @@ from pasture.trial.measurement import (
     private_saving,
     workers_that_fit,
 )
+from pasture_tools.display.pages import plot_markup, render_page
+from pasture_tools.display.units import count, megabytes, percent, seconds
 
 _MAX_URLS = 12
 _NO_CHANGE = 0.005

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pasture.display.units import count
 from pasture.log_lines import (
     NO_REFORK,
     NO_SEAL,
@@ -24,6 +23,7 @@ from pasture.trial import responses
 from pasture.trial.measurement import PolicyResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK
+from pasture_tools.display.units import count
 
 _MAX_URLS = 5
 _DENIALS = frozenset((401, 403))

@@ -22,8 +22,6 @@ from typing import Any
 
 from rich.table import Table
 
-from pasture.display.progress import Finished, OnEvent, Started
-from pasture.display.units import count, megabytes, percent, seconds
 from pasture.errors import NotMeasurable, PastureError, UsageError
 from pasture.launch.session import Group, guarded, pausing
 from pasture.log_lines import NO_SEAL, PREFIX, find
@@ -33,6 +31,8 @@ from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.serving.starter import is_python
 from pasture.trial.measurement import median_private_bytes
 from pasture.trust import private_files
+from pasture_tools.display.progress import Finished, OnEvent, Started
+from pasture_tools.display.units import count, megabytes, percent, seconds
 
 POLICIES_OF_PROGRAMS = ("stock", "seal")
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture.display.progress import Moved, OnEvent
-from pasture.display.units import megabytes, seconds
 from pasture.errors import AppDidNotAnswer, NoPrivilege, ProcessEnded, ServerFailed, UsageError
 from pasture.launch.ports import free_port
 from pasture.launch.session import Group, tail
@@ -30,6 +28,8 @@ from pasture.trial.notes import shortfalls
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import always_failing
 from pasture.trial.server import Pause, RunFiles
+from pasture_tools.display.progress import Moved, OnEvent
+from pasture_tools.display.units import megabytes, seconds
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5

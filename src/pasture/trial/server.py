@@ -17,8 +17,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from pasture.display.progress import Moved, OnEvent
-from pasture.display.units import duration
 from pasture.errors import MissingExtra, UsageError
 from pasture.launch.ports import LOOPBACK
 from pasture.launch.session import Group, environment
@@ -31,6 +29,8 @@ from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable
 from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.requests import USER_AGENT, Header, Request
+from pasture_tools.display.progress import Moved, OnEvent
+from pasture_tools.display.units import duration
 
 _POLL_S = 0.05
 _WORKERS_S = 10.0

@@ -5,7 +5,6 @@ Plain text, used by the table and by the HTML page alike.
 
 from __future__ import annotations
 
-from pasture.display.units import count, megabytes, percent
 from pasture.sealing.seen import understand
 from pasture.sizing import SPARE
 from pasture.trial.figures import PRIVATE, PROCESSOR, TOTAL
@@ -16,6 +15,7 @@ from pasture.trial.measurement import (
     workers_that_fit,
     workers_under_limit,
 )
+from pasture_tools.display.units import count, megabytes, percent
 
 _MIN_SAVING = 0.01  # below is noise
 _ONE_ROUND = (

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pasture.display.progress import Finished, OnEvent, Started
-from pasture.display.units import count
 from pasture.errors import (
     AppDidNotAnswer,
     AppImportFailed,
@@ -40,6 +38,8 @@ from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import FindCauses, Job, private_a_worker, run_job
 from pasture.trial.server import Pause, features_of, require_server
 from pasture.trust import private_files
+from pasture_tools.display.progress import Finished, OnEvent, Started
+from pasture_tools.display.units import count
 
 _CONFIRMING_REPEATS = 4
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)

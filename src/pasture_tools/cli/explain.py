@@ -10,12 +10,12 @@ from pathlib import Path
 
 import click
 
-from pasture.display.atomic import require_writable, write_atomically, write_json
-from pasture.display.json_option import json_option
-from pasture.display.pages import PAGE, require_packages
-from pasture.display.terminal import error_terminal, output_terminal
 from pasture.proc.tree import only_master, server_of
 from pasture_tools.cli.numbers import PID, Number
+from pasture_tools.display.atomic import require_writable, write_atomically, write_json
+from pasture_tools.display.json_option import json_option
+from pasture_tools.display.pages import PAGE, require_packages
+from pasture_tools.display.terminal import error_terminal, output_terminal
 
 _FILE = click.Path(path_type=Path)
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pasture.display.sections import OrderedGroup
 from pasture.errors import DOCS_URL, MissingExtra, PastureError, UsageError, guess, refused, see
 from pasture.trust.untrusted_text import complain, printable_lines
+from pasture_tools.display.sections import OrderedGroup
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint, EntryPoints

@@ -17,7 +17,6 @@ from typing import Any
 
 import click
 
-from pasture.display.sections import SectionedCommand
 from pasture.errors import MissingExtra, UsageError, guess
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
@@ -26,6 +25,7 @@ from pasture.serving.settings import SETTINGS, check_given, to_environment
 from pasture.serving.starter import STUB, VARIABLE, is_python, starter
 from pasture.trust import user_cache
 from pasture.trust.untrusted_text import printable
+from pasture_tools.display.sections import SectionedCommand
 
 _SHEBANG = re.compile(
     # As pip and uv write them; the second where the first would be too long for the kernel.

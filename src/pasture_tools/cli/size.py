@@ -12,8 +12,8 @@ from typing import Any
 import click
 
 from pasture import sizing
-from pasture.display.atomic import STANDARD_OUTPUT, write_json
-from pasture.display.json_option import json_option
+from pasture_tools.display.atomic import STANDARD_OUTPUT, write_json
+from pasture_tools.display.json_option import json_option
 
 
 @click.command("size")

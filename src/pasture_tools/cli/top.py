@@ -11,9 +11,6 @@ from pathlib import Path
 
 import click
 
-from pasture.display.atomic import STANDARD_OUTPUT, require_writable, write_json
-from pasture.display.json_option import json_option
-from pasture.display.terminal import error_terminal
 from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
 from pasture.proc.images import image_of, mapping_of
@@ -21,6 +18,9 @@ from pasture.proc.maps import Mapping
 from pasture.top import table
 from pasture.top.watch import ImageWatch, Watch
 from pasture_tools.cli.numbers import PID, Number
+from pasture_tools.display.atomic import STANDARD_OUTPUT, require_writable, write_json
+from pasture_tools.display.json_option import json_option
+from pasture_tools.display.terminal import error_terminal
 
 
 @click.command("top")

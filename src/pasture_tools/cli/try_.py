@@ -13,13 +13,6 @@ from typing import Any
 import click
 from rich.text import Text
 
-from pasture.display import progress
-from pasture.display.atomic import require_writable, write_atomically, write_json
-from pasture.display.json_option import json_option
-from pasture.display.pages import PAGE, require_packages
-from pasture.display.sections import SectionedCommand
-from pasture.display.terminal import error_terminal, output_terminal
-from pasture.display.units import percent
 from pasture.errors import (
     AnswersDiffer,
     AppDidNotAnswer,
@@ -45,6 +38,13 @@ from pasture.trial.servers import SERVERS
 from pasture.trial.trial import describe_interpreter, describe_machine
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 from pasture_tools.cli.numbers import Number, Whole
+from pasture_tools.display import progress
+from pasture_tools.display.atomic import require_writable, write_atomically, write_json
+from pasture_tools.display.json_option import json_option
+from pasture_tools.display.pages import PAGE, require_packages
+from pasture_tools.display.sections import SectionedCommand
+from pasture_tools.display.terminal import error_terminal, output_terminal
+from pasture_tools.display.units import percent
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = Whole(min=1)

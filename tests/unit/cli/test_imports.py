@@ -31,7 +31,11 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
     assert found - {"pasture_tools", "pasture_tools.__main__"} == {
         *("pasture", "pasture_tools.cli", "pasture_tools.cli.main", "pasture.errors"),
         *("pasture.trust", "pasture.trust.untrusted_text"),
-        *("pasture.display", "pasture.display.json_option", "pasture.display.sections"),
+        *(
+            "pasture_tools.display",
+            "pasture_tools.display.json_option",
+            "pasture_tools.display.sections",
+        ),
     }
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from pasture.display.progress import Event, Finished, OnEvent, Started
 from pasture.errors import (
     AppDidNotAnswer,
     NoPrivilege,
@@ -31,6 +30,7 @@ from pasture.trial.responses import UrlAnswers
 from pasture.trial.run import Job, _check_server, causes_of
 from pasture.trial.server import Pause
 from pasture.trial.trial import describe_interpreter, schedule
+from pasture_tools.display.progress import Event, Finished, OnEvent, Started
 
 MakeRun = Callable[..., Run]
 

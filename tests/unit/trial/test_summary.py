@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from pasture.display import units
 from pasture.errors import ServerFailed
 from pasture.interpreter import current
 from pasture.reasons import Hazard, Reason
@@ -13,6 +12,7 @@ from pasture.sealing.report import SealReport, StepReport
 from pasture.trial import summary, table
 from pasture.trial.measurement import Failure, Run, TrialResult
 from pasture.trial.responses import Disagreement
+from pasture_tools.display import units
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pasture.display.progress import Event, Moved
 from pasture.errors import NotMeasurable, ServerFailed
 from pasture.trial import TrialPlan, run_trial
 from pasture.trial.measurement import Run
@@ -24,6 +23,7 @@ from pasture_lab.engine.figures import Measured, curve
 from pasture_lab.processes import side_table, wagtail
 from pasture_lab.processes.program import environment, run_to_end
 from pasture_lab.processes.server import median
+from pasture_tools.display.progress import Event, Moved
 
 _POLICIES = ("stock", "freeze", "side-table", "seal")
 _WORKERS = 4

@@ -13,8 +13,8 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from pasture.display.atomic import STANDARD_OUTPUT
 from pasture.trust.untrusted_text import printable
+from pasture_tools.display.atomic import STANDARD_OUTPUT
 
 _FILE_WIDTH = 400
 
