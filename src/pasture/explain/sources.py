@@ -10,7 +10,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from pasture.doctor import trouble
 from pasture.errors import ProcessEnded, UsageError
 from pasture.explain.snapshot import Snapshot, open_snapshot
 from pasture.interpreter import Fields
@@ -30,6 +29,7 @@ from pasture.sealing.seen import SealSeen, read_seal
 from pasture.servers import engines
 from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
+from pasture_tools.doctor import trouble
 
 _WITHOUT_SNAPSHOT = (
     "no heap snapshot: objects are recognised by their type pointers, without owners, and the "

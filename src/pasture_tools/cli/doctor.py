@@ -13,10 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pasture.doctor import checks, hung, sharing, trouble, waits
-from pasture.doctor.boot import boot
-from pasture.doctor.evidence import Evidence, gather
-from pasture.doctor.findings import as_document, print_findings, verdict
 from pasture.errors import NoPrivilege, ObstaclesFound, PastureError, UsageError
 from pasture.proc import tree
 from pasture.trust.untrusted_text import printable
@@ -25,6 +21,10 @@ from pasture_tools.display.atomic import write_json
 from pasture_tools.display.json_option import json_option
 from pasture_tools.display.terminal import error_terminal, output_terminal
 from pasture_tools.display.units import megabytes
+from pasture_tools.doctor import checks, hung, sharing, trouble, waits
+from pasture_tools.doctor.boot import boot
+from pasture_tools.doctor.evidence import Evidence, gather
+from pasture_tools.doctor.findings import as_document, print_findings, verdict
 
 if TYPE_CHECKING:
     from pasture.explain.built import Built

@@ -9,8 +9,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from pasture.doctor.evidence import Evidence
 from pasture_tools.display.units import count
+from pasture_tools.doctor.evidence import Evidence
 
 
 @dataclass(frozen=True, slots=True)

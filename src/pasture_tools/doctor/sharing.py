@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from pasture.doctor.evidence import Evidence, Worker
-from pasture.doctor.findings import Finding
-from pasture.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
 from pasture.proc.smaps import InMemory
 from pasture.serving.settings import SETTINGS
 from pasture_tools.display.units import count, megabytes
+from pasture_tools.doctor.evidence import Evidence, Worker
+from pasture_tools.doctor.findings import Finding
+from pasture_tools.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 
 _MIN_LIBRARIES_BYTES = 100_000
 _MIN_LATE_BYTES = 1_000_000

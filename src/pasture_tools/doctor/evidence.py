@@ -12,10 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.doctor.modules import Module, is_stable_abi, read_module
-from pasture.doctor.notes import Notes
-from pasture.doctor.threads import Thread, read_threads
-from pasture.doctor.waits import Process, hung_among
 from pasture.errors import ProcessEnded, UsageError
 from pasture.interpreter import current
 from pasture.proc import smaps, tree
@@ -29,6 +25,10 @@ from pasture.scoreboard.reader import read_scoreboard, served_by, workers_among
 from pasture.sealing.seen import SealSeen, read_seal
 from pasture.sealing.steps import left_out_besides
 from pasture.servers import engines
+from pasture_tools.doctor.modules import Module, is_stable_abi, read_module
+from pasture_tools.doctor.notes import Notes
+from pasture_tools.doctor.threads import Thread, read_threads
+from pasture_tools.doctor.waits import Process, hung_among
 
 _PROC = Path("/proc")
 _TIMEOUT_S = 20.0

@@ -9,12 +9,12 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from pasture.doctor import hung, sharing, steps, trouble
-from pasture.doctor.evidence import Evidence
-from pasture.doctor.findings import Check, Finding
 from pasture.errors import see
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
+from pasture_tools.doctor import hung, sharing, steps, trouble
+from pasture_tools.doctor.evidence import Evidence
+from pasture_tools.doctor.findings import Check, Finding
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
 _OWN_GC_CALLERS = ("pasture.", "gc", "__main__")

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pasture.doctor.notes import Notes
 from pasture.fork_safety import native_threads
 from pasture.proc.maps import Mapping
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module, read_text
@@ -18,6 +17,7 @@ from pasture.proc.stacks import files_on_stack, own_code, owner_of
 from pasture.proc.stat import parse_stat
 from pasture.proc.tasks import did_not_run, read_some
 from pasture.trust.untrusted_text import printable
+from pasture_tools.doctor.notes import Notes
 
 _MAX_THREADS = 200
 _MAX_COMM = 15  # TASK_COMM_LEN without its end

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pasture.doctor.findings import Finding
-from pasture.doctor.trouble import NO_ANSWERS
-from pasture.doctor.waits import LOCK_FILES, SHOWN_CALLS, Lost, Process, Waiting, file_of
 from pasture.fork_safety.survey import remedy_for_thread
+from pasture_tools.doctor.findings import Finding
+from pasture_tools.doctor.trouble import NO_ANSWERS
+from pasture_tools.doctor.waits import LOCK_FILES, SHOWN_CALLS, Lost, Process, Waiting, file_of
 
 
 def findings(process: Process) -> Iterator[Finding]:

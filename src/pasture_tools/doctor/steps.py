@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from pasture.doctor.evidence import Evidence
-from pasture.doctor.findings import Finding
-from pasture.doctor.threads import Thread
 from pasture.errors import see
 from pasture.fork_safety import native_threads
 from pasture.fork_safety.survey import remedy_for_thread, starts_again
@@ -17,6 +14,9 @@ from pasture.proc.maps import python_version
 from pasture.reasons import Reason
 from pasture.sealing.steps import HEAP_STEPS, Lack
 from pasture_tools.display.units import count
+from pasture_tools.doctor.evidence import Evidence
+from pasture_tools.doctor.findings import Finding
+from pasture_tools.doctor.threads import Thread
 
 _MAX_NAMES = 12
 _BROKEN = "a worker that uses it fails, hangs, or disturbs the others"

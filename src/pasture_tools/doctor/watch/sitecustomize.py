@@ -2,7 +2,7 @@
 
 Notes who calls gc.enable(), which threads and pending lazy imports there are at a fork, and
 what a forked process imports: a line each, in the file that PASTURE_DOCTOR_FILE names; calls on
-as before. Imports nothing that the program would not import anyway. `pasture.doctor.notes`
+as before. Imports nothing that the program would not import anyway. `pasture_tools.doctor.notes`
 reads the file.
 """
 
