@@ -40,10 +40,10 @@ def import_what_is_needed():
         "pasture_tools.cli.metrics",
         "pasture.sealing.seal",
         "pasture.sealing.snapshot",
-        "pasture.explain.explain",
-        "pasture.explain.document",
-        "pasture.explain.html",
-        "pasture.explain.table",
+        "pasture_tools.explain.explain",
+        "pasture_tools.explain.document",
+        "pasture_tools.explain.html",
+        "pasture_tools.explain.table",
     ):
         importlib.import_module(name)
 

@@ -18,7 +18,7 @@ from pasture.proc.pymalloc import own_pools
 
 REPOSITORY = Path(pasture.__file__).parents[2]
 ROOMS = (
-    "src/pasture/explain",
+    "src/pasture_tools/explain",
     "src/pasture_tools/doctor",
     "packages/image/src/pasture_image",
     "src/pasture/sealing/exit.py",

@@ -13,13 +13,13 @@ import numpy as np
 
 import pasture
 from pasture.errors import NoPrivilege
-from pasture.explain import allocator, new_memory, recognition
-from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES
-from pasture.explain.chunks import NO_CHUNKS
-from pasture.explain.regions import Regions
 from pasture.proc import os_page
 from pasture.proc.maps import Mapping
 from pasture.proc.page_faults import call_number
+from pasture_tools.explain import allocator, new_memory, recognition
+from pasture_tools.explain.allocator import HEADER_BYTES, POOL_BYTES
+from pasture_tools.explain.chunks import NO_CHUNKS
+from pasture_tools.explain.regions import Regions
 
 pytestmark = pytest.mark.interpreter
 

@@ -27,7 +27,7 @@ from pasture_tools.doctor.evidence import Evidence, gather
 from pasture_tools.doctor.findings import as_document, print_findings, verdict
 
 if TYPE_CHECKING:
-    from pasture.explain.built import Built
+    from pasture_tools.explain.built import Built
 
 _TRIES = 3
 
@@ -128,7 +128,7 @@ def built_alone(evidence: Evidence) -> list[Built]:
     """What a worker imported for itself; nothing where that cannot be looked at."""
     if not evidence.workers or find_spec("numpy") is None:
         return []
-    from pasture.explain.built import built_alone
+    from pasture_tools.explain.built import built_alone
 
     # A child that is replaced after each task may end meanwhile, or have started just now.
     best: list[Built] = []

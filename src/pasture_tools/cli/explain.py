@@ -55,11 +55,11 @@ def command(
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
     require_packages("pasture explain", "numpy", *(PAGE if html_file else ()), extra="explain")
-    from pasture.explain.document import as_document
-    from pasture.explain.explain import explain
-    from pasture.explain.html import render_html
-    from pasture.explain.sources import find_pair
-    from pasture.explain.table import print_explanation
+    from pasture_tools.explain.document import as_document
+    from pasture_tools.explain.explain import explain
+    from pasture_tools.explain.html import render_html
+    from pasture_tools.explain.sources import find_pair
+    from pasture_tools.explain.table import print_explanation
 
     pair = find_pair(only_master("explain") if pid is None else server_of(pid, "explain"))
     words = f"recording for {record_s:g} s" if record_s else "comparing memory"

@@ -297,7 +297,7 @@ def _baseline(path: Path | None, max_growth: str | None, json_file: Path | None)
 def _explainer() -> FindCauses:
     """What finds the causes of private memory."""
     require_packages("--causes", "numpy", extra="explain")
-    from pasture.explain.explain import explain
+    from pasture_tools.explain.explain import explain
 
     def find(master: int) -> dict[str, int]:
         found = explain(master, None)

@@ -60,8 +60,8 @@ def _plan(policy: str, more: Mapping[str, str]) -> ServerPlan:
 def _recorded(policy: str, seconds: float, bench: Bench) -> Measured:
     """Faults by the function that wrote first, read as `pasture explain --record` does."""
     try:
-        from pasture.explain.causes import Cause
-        from pasture.explain.explain import explain
+        from pasture_tools.explain.causes import Cause
+        from pasture_tools.explain.explain import explain
     except ImportError as error:
         raise NotMeasurable(
             f"{error.name} is not installed", hint="pip install 'pasture[lab]'"

@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pasture.explain.advice import advice
-from pasture.explain.explanation import Explanation, Holder, Owner
-from pasture.explain.tally import Share
-from pasture.explain.writers import Recording
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.display.units import count, megabytes, percent, seconds
+from pasture_tools.explain.advice import advice
+from pasture_tools.explain.explanation import Explanation, Holder, Owner
+from pasture_tools.explain.tally import Share
+from pasture_tools.explain.writers import Recording
 
 _MAX_ROWS = 12
 _MAX_PATH_CHARACTERS = 90

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from pasture.explain.allocated import Allocated
-from pasture.explain.causes import Cause
-from pasture.explain.chunks import find_heaps
-from pasture.explain.difference import Batch
-from pasture.explain.extents import Extents
-from pasture.explain.fields import Label
-from pasture.explain.object_words import ObjectWords
-from pasture.explain.objects import Objects
-from pasture.explain.regions import Region, Regions
-from pasture.explain.words import Classified, Labels, Words
 from pasture.interpreter import Fields
 from pasture.proc.address_space import AddressSpace
+from pasture_tools.explain.allocated import Allocated
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.chunks import find_heaps
+from pasture_tools.explain.difference import Batch
+from pasture_tools.explain.extents import Extents
+from pasture_tools.explain.fields import Label
+from pasture_tools.explain.object_words import ObjectWords
+from pasture_tools.explain.objects import Objects
+from pasture_tools.explain.regions import Region, Regions
+from pasture_tools.explain.words import Classified, Labels, Words
 
 
 class Classifier:

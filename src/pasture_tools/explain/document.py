@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from pasture.explain.advice import advice
-from pasture.explain.causes import Cause
-from pasture.explain.explanation import Explanation
-from pasture.explain.tally import Share
-from pasture.explain.writers import Recording
+from pasture_tools.explain.advice import advice
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.explanation import Explanation
+from pasture_tools.explain.tally import Share
+from pasture_tools.explain.writers import Recording
 
 SCHEMA = 1
 

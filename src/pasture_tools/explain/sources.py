@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import ProcessEnded, UsageError
-from pasture.explain.snapshot import Snapshot, open_snapshot
 from pasture.interpreter import Fields
 from pasture.interpreter import fields as own_fields
 from pasture.proc import smaps, tree
@@ -30,6 +29,7 @@ from pasture.servers import engines
 from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
 from pasture_tools.doctor import trouble
+from pasture_tools.explain.snapshot import Snapshot, open_snapshot
 
 _WITHOUT_SNAPSHOT = (
     "no heap snapshot: objects are recognised by their type pointers, without owners, and the "

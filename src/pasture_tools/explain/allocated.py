@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from pasture.explain import allocator
-from pasture.explain.allocator import HEADER_BYTES, Pools
-from pasture.explain.causes import Cause
-from pasture.explain.chunks import Chunks, read_chunks
-from pasture.explain.fields import Label
-from pasture.explain.regions import Region
-from pasture.explain.words import Words
 from pasture.proc.address_space import AddressSpace, Array
+from pasture_tools.explain import allocator
+from pasture_tools.explain.allocator import HEADER_BYTES, Pools
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.chunks import Chunks, read_chunks
+from pasture_tools.explain.fields import Label
+from pasture_tools.explain.regions import Region
+from pasture_tools.explain.words import Words
 
 
 class Allocated:

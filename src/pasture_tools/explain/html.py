@@ -9,14 +9,14 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pasture.explain.advice import advice
-from pasture.explain.causes import Cause
-from pasture.explain.explanation import Explanation
-from pasture.explain.table import headline, megabytes2
-from pasture.explain.tally import Share
 from pasture.trust.untrusted_text import printable
 from pasture_tools.display.pages import plot_markup, render_page
 from pasture_tools.display.units import megabytes, percent, seconds
+from pasture_tools.explain.advice import advice
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.explanation import Explanation
+from pasture_tools.explain.table import headline, megabytes2
+from pasture_tools.explain.tally import Share
 
 _MAX_ROWS = 60
 _MAX_LEAVES = 400

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pasture.explain.causes import Cause
-from pasture.explain.fields import Label
-from pasture.explain.tally import Share
-from pasture.explain.writers import Recording
 from pasture.scoreboard.growth import Growth
 from pasture.trust.untrusted_text import printable
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.fields import Label
+from pasture_tools.explain.tally import Share
+from pasture_tools.explain.writers import Recording
 
 
 @dataclass(frozen=True, slots=True)

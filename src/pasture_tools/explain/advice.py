@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pasture.explain.causes import Cause
-from pasture.explain.explanation import Explanation
-from pasture.explain.new_memory import FREE, FREE_CHUNKS
 from pasture.sealing.policy import POLICIES
 from pasture.sealing.steps import HEAP_STEPS
 from pasture_tools.display.units import megabytes, percent
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.explanation import Explanation
+from pasture_tools.explain.new_memory import FREE, FREE_CHUNKS
 
 _MIN_BYTES = 300_000
 _MIN_FRACTION = 0.02

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.explain import allocator, sources
-from pasture.explain.allocator import HEADER_BYTES
-from pasture.explain.chunks import read_chunks
-from pasture.explain.difference import private_pages
-from pasture.explain.distinct import floor_to, of_ascending
-from pasture.explain.objects import Objects
-from pasture.explain.recognition import gather, recognise
 from pasture.learning.file import is_module
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.scoreboard import reader
+from pasture_tools.explain import allocator, sources
+from pasture_tools.explain.allocator import HEADER_BYTES
+from pasture_tools.explain.chunks import read_chunks
+from pasture_tools.explain.difference import private_pages
+from pasture_tools.explain.distinct import floor_to, of_ascending
+from pasture_tools.explain.objects import Objects
+from pasture_tools.explain.recognition import gather, recognise
 
 MAX_LINES = 10
 _CODE_TO_ALL = 5.0

@@ -15,19 +15,6 @@ from time import perf_counter
 import numpy as np
 
 from pasture.errors import ProcessEnded
-from pasture.explain import owners, sources, writers
-from pasture.explain.causes import Cause
-from pasture.explain.classify import Classifier
-from pasture.explain.difference import PrivatePages, compare, private_pages
-from pasture.explain.explanation import Explanation
-from pasture.explain.extents import NOTHING, Windows, extents_in
-from pasture.explain.fields import Label
-from pasture.explain.new_memory import NewMemory
-from pasture.explain.objects import Objects
-from pasture.explain.snapshot import Snapshot
-from pasture.explain.tally import Tally
-from pasture.explain.touched import TouchedObjects, Window
-from pasture.explain.writers import Recording, SampledFaults
 from pasture.proc import smaps, tree
 from pasture.proc.address_space import AddressSpace, Array, ended
 from pasture.proc.image_space import ImageSpace, without_image
@@ -36,6 +23,19 @@ from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.tree import read_again
 from pasture.scoreboard import reader
 from pasture.scoreboard.growth import growth_of
+from pasture_tools.explain import owners, sources, writers
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.classify import Classifier
+from pasture_tools.explain.difference import PrivatePages, compare, private_pages
+from pasture_tools.explain.explanation import Explanation
+from pasture_tools.explain.extents import NOTHING, Windows, extents_in
+from pasture_tools.explain.fields import Label
+from pasture_tools.explain.new_memory import NewMemory
+from pasture_tools.explain.objects import Objects
+from pasture_tools.explain.snapshot import Snapshot
+from pasture_tools.explain.tally import Tally
+from pasture_tools.explain.touched import TouchedObjects, Window
+from pasture_tools.explain.writers import Recording, SampledFaults
 
 WITHOUT_KERNEL = (
     "faults that the kernel took for a process, as when read() fills a buffer, are not in the "

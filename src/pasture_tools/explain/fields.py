@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pasture.explain.causes import Cause
-from pasture.explain.objects import TypeInfo, key_entry_bytes
-from pasture.explain.snapshot import Kind
 from pasture.interpreter import Fields
 from pasture.proc.address_space import WORD_BYTES
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.objects import TypeInfo, key_entry_bytes
+from pasture_tools.explain.snapshot import Kind
 
 _MIN_BYTES = 2 * WORD_BYTES
 """Of an object: its count and its type."""

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.errors import ProcessEnded
-from pasture.explain.causes import Cause
-from pasture.explain.classify import Classifier
-from pasture.explain.difference import Batch
-from pasture.explain.extents import Extents
-from pasture.explain.fields import Label
 from pasture.proc import tree
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.elf import Symbols
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.page_faults import Fault, FaultSampler
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.classify import Classifier
+from pasture_tools.explain.difference import Batch
+from pasture_tools.explain.extents import Extents
+from pasture_tools.explain.fields import Label
 
 _POLL_S = 0.05
 _FRAMES = 4

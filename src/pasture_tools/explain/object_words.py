@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from pasture.explain import code_objects, recognition
-from pasture.explain.causes import Cause
-from pasture.explain.distinct import Numbered, floor_to, holding, of_ascending, of_codes
-from pasture.explain.fields import Label, Meaning, limit_offset, object_field, storage_field
-from pasture.explain.objects import Objects
-from pasture.explain.regions import Region
-from pasture.explain.snapshot import Kind
-from pasture.explain.words import Words
 from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture_tools.explain import code_objects, recognition
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.distinct import Numbered, floor_to, holding, of_ascending, of_codes
+from pasture_tools.explain.fields import Label, Meaning, limit_offset, object_field, storage_field
+from pasture_tools.explain.objects import Objects
+from pasture_tools.explain.regions import Region
+from pasture_tools.explain.snapshot import Kind
+from pasture_tools.explain.words import Words
 
 _MAX_CODE_BYTES = 4 << 20
 
