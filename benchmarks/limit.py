@@ -19,7 +19,6 @@ from rich.console import Console
 
 from benchmarks.site import DATA, SITE, make_plan
 from matrix.herd import Herd, Load
-from pasture.launch.ports import listens
 from pasture.proc.cgroup import read_usage
 from pasture.serving.settings import to_environment
 from pasture.sizing import parse_bytes
@@ -28,6 +27,7 @@ from pasture.trial.measurement import workers_under_limit
 from pasture_lab.processes.cgroup import MemoryGroup, memory_group
 from pasture_tools.display import progress
 from pasture_tools.display.terminal import output_terminal
+from pasture_tools.launch.ports import listens
 
 DIRECTORY = DATA.parent / "limit"
 CLIENTS = 4

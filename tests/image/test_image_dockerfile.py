@@ -23,8 +23,8 @@ import pytest
 from images import BIN, STUB
 from test_image_containers import require_containers
 
-from pasture.launch.ports import free_port
 from pasture.proc import tree
+from pasture_tools.launch.ports import free_port
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 

@@ -23,8 +23,8 @@ import pytest
 from running import TIMEOUT_S, listens
 
 from pasture.errors import NoPrivilege
-from pasture.launch.ports import free_port
 from pasture.scoreboard.reader import read_scoreboard
+from pasture_tools.launch.ports import free_port
 
 parser = pytest.importorskip("prometheus_client.parser")
 

@@ -38,8 +38,8 @@ OTHER_NUMBERS = {
     "pasture/own_values/identity.py": ("time_mid",),
     "pasture/own_values/seeding.py": ("_MAX_NOTED",),
     "pasture/proc/elf.py": ("_MAX_NAME_BYTES",),
-    "pasture/launch/reaper.py": ("os.read",),
-    "pasture/launch/session.py": ("os.read",),
+    "pasture_tools/launch/reaper.py": ("os.read",),
+    "pasture_tools/launch/session.py": ("os.read",),
 }
 """Where such a number is something else, and words of the lines."""
 

@@ -23,7 +23,6 @@ from typing import Any
 from rich.table import Table
 
 from pasture.errors import NotMeasurable, PastureError, UsageError
-from pasture.launch.session import Group, guarded, pausing
 from pasture.log_lines import NO_SEAL, PREFIX, find
 from pasture.proc.sampler import Sample, Series, sample_tree
 from pasture.proc.tree import processor_s
@@ -33,6 +32,7 @@ from pasture.trial.measurement import median_private_bytes
 from pasture.trust import private_files
 from pasture_tools.display.progress import Finished, OnEvent, Started
 from pasture_tools.display.units import count, megabytes, percent, seconds
+from pasture_tools.launch.session import Group, guarded, pausing
 
 POLICIES_OF_PROGRAMS = ("stock", "seal")
 

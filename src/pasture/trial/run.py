@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pasture.errors import AppDidNotAnswer, NoPrivilege, ProcessEnded, ServerFailed, UsageError
-from pasture.launch.ports import free_port
-from pasture.launch.session import Group, tail
 from pasture.proc import smaps
 from pasture.proc.sampler import Sample, Series, read_together, sample_tree, sample_until_whole
 from pasture.proc.tree import processor_s
@@ -30,6 +28,8 @@ from pasture.trial.responses import always_failing
 from pasture.trial.server import Pause, RunFiles
 from pasture_tools.display.progress import Moved, OnEvent
 from pasture_tools.display.units import megabytes, seconds
+from pasture_tools.launch.ports import free_port
+from pasture_tools.launch.session import Group, tail
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5

@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.launch.ports import LOOPBACK
-from pasture.launch.session import Group, environment
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
 from pasture.serving.settings import to_environment
 from pasture.trial import diagnosis
@@ -31,6 +29,8 @@ from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.requests import USER_AGENT, Header, Request
 from pasture_tools.display.progress import Moved, OnEvent
 from pasture_tools.display.units import duration
+from pasture_tools.launch.ports import LOOPBACK
+from pasture_tools.launch.session import Group, environment
 
 _POLL_S = 0.05
 _WORKERS_S = 10.0

@@ -19,7 +19,6 @@ from pasture.errors import (
     MemoryGrew,
     UsageError,
 )
-from pasture.launch.session import stop_on_signals
 from pasture.sealing.policy import POLICIES, find_policy
 from pasture.sizing import parse_bytes
 from pasture.trial import TrialPlan, TrialResult, attempt_trial, program, table
@@ -45,6 +44,7 @@ from pasture_tools.display.pages import PAGE, require_packages
 from pasture_tools.display.sections import SectionedCommand
 from pasture_tools.display.terminal import error_terminal, output_terminal
 from pasture_tools.display.units import percent
+from pasture_tools.launch.session import stop_on_signals
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = Whole(min=1)

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pasture.errors import ProcessEnded, ServerFailed, UsageError, guess
-from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import require_smaps_rollup
 from pasture.servers.engines import ENGINES
 from pasture.trust.private_files import temporary_folder
 from pasture_tools.doctor.evidence import Evidence, gather
 from pasture_tools.doctor.notes import parse_notes
+from pasture_tools.launch.session import Group
 
 WATCH = Path(__file__).with_name("watch")
 """A folder in front of the server's path: its start file notes what the server does at the fork."""

@@ -21,7 +21,6 @@ from pasture.errors import (
     ServerFailed,
     UsageError,
 )
-from pasture.launch.session import Group
 from pasture.trial import attempt_trial, run_trial
 from pasture.trial.document import as_document
 from pasture.trial.measurement import Run, Shutdown, TrialResult
@@ -31,6 +30,7 @@ from pasture.trial.run import Job, _check_server, causes_of
 from pasture.trial.server import Pause
 from pasture.trial.trial import describe_interpreter, schedule
 from pasture_tools.display.progress import Event, Finished, OnEvent, Started
+from pasture_tools.launch.session import Group
 
 MakeRun = Callable[..., Run]
 
