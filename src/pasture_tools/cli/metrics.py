@@ -13,11 +13,11 @@ from collections.abc import Callable
 import click
 
 from pasture.errors import PortTaken, UsageError
-from pasture.metrics.named import Named
 from pasture.proc.sampler import sample_tree
 from pasture.proc.stat import start_time
 from pasture.proc.tree import is_running, only_master, require_memory_of, server_of
 from pasture_tools.cli.numbers import Number, Whole
+from pasture_tools.metrics.named import Named
 
 Find = Callable[[], int | None]
 """Gives the pid of the server's master; None while there is none."""
@@ -76,7 +76,7 @@ def _server(named: str | None) -> tuple[int | None, Find, Callable[[], bool]]:
 
 
 def _send(name: str, find: Find, url: str, interval_s: float, wanted: Callable[[], bool]) -> None:
-    from pasture.metrics.otlp import Sender, send_until, shown
+    from pasture_tools.metrics.otlp import Sender, send_until, shown
 
     def say(words: str) -> None:
         click.echo(f"metrics of {name} {words}", err=True)
@@ -89,10 +89,10 @@ def _send(name: str, find: Find, url: str, interval_s: float, wanted: Callable[[
 def _listen(name: str, find: Find, port: int, host: str, wanted: Callable[[], bool]) -> None:
     import asyncio
 
-    from pasture.metrics.exporter import (
+    from pasture_tools.metrics.exporter import (
         ServerCollector,  # says what to install without the next one
     )
-    from pasture.metrics.listener import Listener, Reading
+    from pasture_tools.metrics.listener import Listener, Reading
 
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest  # isort: skip
 

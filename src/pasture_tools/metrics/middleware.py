@@ -1,6 +1,6 @@
 """The figures of a server from one of its own workers: a WSGI middleware.
 
-    application = pasture.metrics.middleware.Metrics(application)
+    application = pasture_tools.metrics.middleware.Metrics(application)
 
 answers `/metrics`. Any worker can answer, because all workers see the same scoreboard. Restrict
 access to the path: everybody who reaches it can read it. A reading takes milliseconds for each
@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from pasture.metrics.exporter import ServerCollector
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.scoreboard.recorder import recorder
+from pasture_tools.metrics.exporter import ServerCollector
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest  # isort: skip
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.metrics.exporter import ServerCollector
 from pasture.proc.stat import start_time
+from pasture_tools.metrics.exporter import ServerCollector
 
 try:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
