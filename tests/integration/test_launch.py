@@ -10,9 +10,10 @@ import psutil
 import pytest
 
 from pasture.errors import ServerFailed
-from pasture.proc import sampler, tree
+from pasture.proc import tree
 from pasture.trial.run import stop_and_measure
 from pasture_tools.launch.session import Group, environment
+from pasture_tools.proc import sampler
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 

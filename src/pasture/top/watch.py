@@ -14,8 +14,6 @@ from pathlib import PurePath
 from pasture.errors import ProcessEnded
 from pasture.proc import smaps, tree
 from pasture.proc.cgroup import Usage, read_usage
-from pasture.proc.environ import read_environ
-from pasture.proc.images import programs_of
 from pasture.proc.maps import Mapping
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
@@ -25,6 +23,8 @@ from pasture.scoreboard.reader import read_entries, roles_of
 from pasture.sealing.seen import read_seal
 from pasture.serving.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
+from pasture_tools.proc.environ import read_environ
+from pasture_tools.proc.images import programs_of
 
 _WINDOW_S = 60.0
 _MAX_LIMIT_CHARACTERS = 30

@@ -11,7 +11,6 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from pasture.proc.sampler import ProcessMemory
 from pasture.trial.figures import FIGURES, LATENCIES, TOTAL
 from pasture.trial.measurement import (
     PolicyResult,
@@ -23,6 +22,7 @@ from pasture.trial.measurement import (
     workers_under_limit,
 )
 from pasture.trial.plan import TrialPlan
+from pasture_tools.proc.sampler import ProcessMemory
 
 SCHEMA = 1
 SCHEMA_FILE = Path(__file__).with_name("trial.schema.json")

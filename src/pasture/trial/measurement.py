@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pasture.errors import PastureError
-from pasture.proc.sampler import Sample
 from pasture.sizing import SPARE, Moment, workers_in, worst
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import Answers, Compared, Disagreement
+from pasture_tools.proc.sampler import Sample
 
 OfRun = Callable[["Run"], float]
 

@@ -17,13 +17,13 @@ from pasture.log_lines import (
     find,
     some,
 )
-from pasture.proc.sampler import Sample
 from pasture.sealing.policy import Policy
 from pasture.trial import responses
 from pasture.trial.measurement import PolicyResult
 from pasture.trial.plan import TrialPlan
 from pasture.trial.servers.facts import STOCK
 from pasture_tools.display.units import count
+from pasture_tools.proc.sampler import Sample
 
 _MAX_URLS = 5
 _DENIALS = frozenset((401, 403))

@@ -24,7 +24,6 @@ from rich.table import Table
 
 from pasture.errors import NotMeasurable, PastureError, UsageError
 from pasture.log_lines import NO_SEAL, PREFIX, find
-from pasture.proc.sampler import Sample, Series, sample_tree
 from pasture.proc.tree import processor_s
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.serving.starter import is_python
@@ -33,6 +32,7 @@ from pasture.trust import private_files
 from pasture_tools.display.progress import Finished, OnEvent, Started
 from pasture_tools.display.units import count, megabytes, percent, seconds
 from pasture_tools.launch.session import Group, guarded, pausing
+from pasture_tools.proc.sampler import Sample, Series, sample_tree
 
 POLICIES_OF_PROGRAMS = ("stock", "seal")
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from pasture.errors import AppDidNotAnswer, NoPrivilege, ProcessEnded, ServerFailed, UsageError
 from pasture.proc import smaps
-from pasture.proc.sampler import Sample, Series, read_together, sample_tree, sample_until_whole
 from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import read_entries, workers_among
 from pasture.sealing import snapshot
@@ -30,6 +29,13 @@ from pasture_tools.display.progress import Moved, OnEvent
 from pasture_tools.display.units import megabytes, seconds
 from pasture_tools.launch.ports import free_port
 from pasture_tools.launch.session import Group, tail
+from pasture_tools.proc.sampler import (
+    Sample,
+    Series,
+    read_together,
+    sample_tree,
+    sample_until_whole,
+)
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5

@@ -26,7 +26,6 @@ from pasture.errors import (
     UsageError,
     see,
 )
-from pasture.proc import processor
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
 from pasture.trial import responses
@@ -40,6 +39,7 @@ from pasture.trust import private_files
 from pasture_tools.display.progress import Finished, OnEvent, Started
 from pasture_tools.display.units import count
 from pasture_tools.launch.session import guarded, pausing
+from pasture_tools.proc import processor
 
 _CONFIRMING_REPEATS = 4
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)

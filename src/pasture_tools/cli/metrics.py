@@ -13,11 +13,11 @@ from collections.abc import Callable
 import click
 
 from pasture.errors import PortTaken, UsageError
-from pasture.proc.sampler import sample_tree
 from pasture.proc.stat import start_time
 from pasture.proc.tree import is_running, only_master, require_memory_of, server_of
 from pasture_tools.cli.numbers import Number, Whole
 from pasture_tools.metrics.named import Named
+from pasture_tools.proc.sampler import sample_tree
 
 Find = Callable[[], int | None]
 """Gives the pid of the server's master; None while there is none."""

@@ -13,7 +13,6 @@ import click
 
 from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
-from pasture.proc.images import image_of, mapping_of
 from pasture.proc.maps import Mapping
 from pasture.top import table
 from pasture.top.watch import ImageWatch, Watch
@@ -21,6 +20,7 @@ from pasture_tools.cli.numbers import PID, Number
 from pasture_tools.display.atomic import STANDARD_OUTPUT, require_writable, write_json
 from pasture_tools.display.json_option import json_option
 from pasture_tools.display.terminal import error_terminal
+from pasture_tools.proc.images import image_of, mapping_of
 
 
 @click.command("top")

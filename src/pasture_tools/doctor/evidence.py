@@ -16,7 +16,6 @@ from pasture.errors import ProcessEnded, UsageError
 from pasture.interpreter import current
 from pasture.proc import smaps, tree
 from pasture.proc.cgroup import Usage, read_usage
-from pasture.proc.environ import read_environ
 from pasture.proc.maps import parse_maps
 from pasture.proc.packages import package_of, read_text
 from pasture.proc.smaps import InMemory, Memory, parse_mapped_files
@@ -29,6 +28,7 @@ from pasture_tools.doctor.modules import Module, is_stable_abi, read_module
 from pasture_tools.doctor.notes import Notes
 from pasture_tools.doctor.threads import Thread, read_threads
 from pasture_tools.doctor.waits import Process, hung_among
+from pasture_tools.proc.environ import read_environ
 
 _PROC = Path("/proc")
 _TIMEOUT_S = 20.0

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from pasture.interpreter import FIRST_IMMORTAL
-from pasture.proc.elf import read_elf
 from pasture.proc.packages import distribution_of, name_of, read_text
 from pasture.trust.untrusted_text import printable
+from pasture_tools.proc.elf import read_elf
 
 _COUNTS_INLINE = "_Py_Dealloc"  # what counting down to 0 calls, where it is compiled in
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pasture.proc.address_space import AddressSpace, Array
 from pasture_tools.explain import allocator
 from pasture_tools.explain.allocator import HEADER_BYTES, Pools
 from pasture_tools.explain.causes import Cause
@@ -16,6 +15,7 @@ from pasture_tools.explain.chunks import Chunks, read_chunks
 from pasture_tools.explain.fields import Label
 from pasture_tools.explain.regions import Region
 from pasture_tools.explain.words import Words
+from pasture_tools.proc.address_space import AddressSpace, Array
 
 
 class Allocated:

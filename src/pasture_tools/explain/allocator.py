@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array, read_os_pages
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.proc.pymalloc import PoolLayout, own_pools
 from pasture_tools.explain.distinct import floor_to, of_ascending
+from pasture_tools.proc.address_space import WORD_BYTES, AddressSpace, Array, read_os_pages
+from pasture_tools.proc.pymalloc import PoolLayout, own_pools
 
 _NO_POOLS = PoolLayout(
     OS_PAGE_BYTES, WORD_BYTES, WORD_BYTES, 0, used=0, free=0, size_class=0, next=0, last=0

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.learning.file import is_module
-from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.scoreboard import reader
 from pasture_tools.explain import allocator, sources
@@ -24,6 +23,7 @@ from pasture_tools.explain.difference import private_pages
 from pasture_tools.explain.distinct import floor_to, of_ascending
 from pasture_tools.explain.objects import Objects
 from pasture_tools.explain.recognition import gather, recognise
+from pasture_tools.proc.address_space import AddressSpace, Array
 
 MAX_LINES = 10
 _CODE_TO_ALL = 5.0

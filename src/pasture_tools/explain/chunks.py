@@ -16,9 +16,9 @@ from itertools import islice
 
 import numpy as np
 
-from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.explain.distinct import holding
+from pasture_tools.proc.address_space import AddressSpace, Array
 
 _CHUNK_FLAGS = 7
 _PREVIOUS_IN_USE = 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from pasture.interpreter import Fields
-from pasture.proc.address_space import AddressSpace
 from pasture_tools.explain.allocated import Allocated
 from pasture_tools.explain.causes import Cause
 from pasture_tools.explain.chunks import find_heaps
@@ -20,6 +19,7 @@ from pasture_tools.explain.object_words import ObjectWords
 from pasture_tools.explain.objects import Objects
 from pasture_tools.explain.regions import Region, Regions
 from pasture_tools.explain.words import Classified, Labels, Words
+from pasture_tools.proc.address_space import AddressSpace
 
 
 class Classifier:

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from pasture.proc.address_space import WORD_BYTES, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.explain.objects import Objects
 from pasture_tools.explain.recognition import gather
 from pasture_tools.explain.regions import is_interpreter
+from pasture_tools.proc.address_space import WORD_BYTES, Array
 
 COUNTER, CACHE, OPCODE = 0, 1, 2
 _UNIT_BYTES = 2

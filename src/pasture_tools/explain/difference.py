@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array, read_os_pages
 from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture_tools.proc.address_space import WORD_BYTES, AddressSpace, Array, read_os_pages
 
 BATCH_OS_PAGES = (8 << 20) // OS_PAGE_BYTES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pasture.proc.address_space import Array
+from pasture_tools.proc.address_space import Array
 
 _MAX_CODES = 1 << 24
 

@@ -16,9 +16,6 @@ import numpy as np
 
 from pasture.errors import ProcessEnded
 from pasture.proc import smaps, tree
-from pasture.proc.address_space import AddressSpace, Array, ended
-from pasture.proc.image_space import ImageSpace, without_image
-from pasture.proc.images import find_image
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.proc.tree import read_again
 from pasture.scoreboard import reader
@@ -36,6 +33,9 @@ from pasture_tools.explain.snapshot import Snapshot
 from pasture_tools.explain.tally import Tally
 from pasture_tools.explain.touched import TouchedObjects, Window
 from pasture_tools.explain.writers import Recording, SampledFaults
+from pasture_tools.proc.address_space import AddressSpace, Array, ended
+from pasture_tools.proc.image_space import ImageSpace, without_image
+from pasture_tools.proc.images import find_image
 
 WITHOUT_KERNEL = (
     "faults that the kernel took for a process, as when read() fills a buffer, are not in the "

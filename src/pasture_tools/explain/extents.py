@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pasture.proc.address_space import Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.explain.distinct import holding, of_ascending
 from pasture_tools.explain.snapshot import CHUNK_RECORDS, Snapshot
+from pasture_tools.proc.address_space import Array
 
 _PAGE_BITS = np.uint64(OS_PAGE_BYTES.bit_length() - 1)
 _PART_BITS = np.uint64(6)  # log2 of pages

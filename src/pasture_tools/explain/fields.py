@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pasture.interpreter import Fields
-from pasture.proc.address_space import WORD_BYTES
 from pasture_tools.explain.causes import Cause
 from pasture_tools.explain.objects import TypeInfo, key_entry_bytes
 from pasture_tools.explain.snapshot import Kind
+from pasture_tools.proc.address_space import WORD_BYTES
 
 _MIN_BYTES = 2 * WORD_BYTES
 """Of an object: its count and its type."""

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.explain import allocator
 from pasture_tools.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools
@@ -20,6 +19,7 @@ from pasture_tools.explain.objects import Objects
 from pasture_tools.explain.recognition import recognise
 from pasture_tools.explain.regions import Region, Regions
 from pasture_tools.explain.words import Labels
+from pasture_tools.proc.address_space import WORD_BYTES, AddressSpace, Array
 
 _BATCH_OS_PAGES = (4 << 20) // OS_PAGE_BYTES
 _PAGE_WORDS = OS_PAGE_BYTES // WORD_BYTES

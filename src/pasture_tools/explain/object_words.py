@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.explain import code_objects, recognition
 from pasture_tools.explain.causes import Cause
@@ -18,6 +17,7 @@ from pasture_tools.explain.objects import Objects
 from pasture_tools.explain.regions import Region
 from pasture_tools.explain.snapshot import Kind
 from pasture_tools.explain.words import Words
+from pasture_tools.proc.address_space import AddressSpace, Array
 
 _MAX_CODE_BYTES = 4 << 20
 

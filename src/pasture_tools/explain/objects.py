@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pasture.interpreter import Fields
-from pasture.proc.address_space import WORD_BYTES, AddressSpace, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.explain.allocator import pool_addresses
+from pasture_tools.proc.address_space import WORD_BYTES, AddressSpace, Array
 
 _MAX_TEXT = 1000
 _MAX_MEMBERS = 2000

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
-from pasture.proc.address_space import AddressSpace
 from pasture_tools.explain.explanation import Grown, Holder, Owner
 from pasture_tools.explain.objects import Objects, TypeInfo
 from pasture_tools.explain.snapshot import NO_OWNER, Kind, Snapshot
 from pasture_tools.explain.touched import Example, Touched, TouchedObjects
+from pasture_tools.proc.address_space import AddressSpace
 
 _MAX_OWNERS = 30
 _MAX_OF_A_TYPE = 3

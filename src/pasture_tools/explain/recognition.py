@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from pasture.interpreter import Fields
-from pasture.proc.address_space import AddressSpace, Array
 from pasture.proc.os_page import ADDRESS_END, OS_PAGE_BYTES
 from pasture_tools.explain.allocator import POOL_BYTES
 from pasture_tools.explain.distinct import floor_to, of_ascending
 from pasture_tools.explain.objects import Objects, TypeInfo
+from pasture_tools.proc.address_space import AddressSpace, Array
 
 _BATCH_OS_PAGES = (16 << 20) // OS_PAGE_BYTES
 

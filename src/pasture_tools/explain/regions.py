@@ -10,10 +10,10 @@ from pathlib import PurePath
 
 import numpy as np
 
-from pasture.proc import elf
-from pasture.proc.address_space import Array
 from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture_tools.proc import elf
+from pasture_tools.proc.address_space import Array
 
 _HEAP = "[heap]"
 _INTERPRETER = re.compile(r"(python|libpython)\d?[\w.]*$")

@@ -22,11 +22,11 @@ import numpy as np
 
 from pasture.errors import UsageError
 from pasture.interpreter import Fields, fields_from
-from pasture.proc.address_space import WORD_BYTES, Array
 from pasture.proc.os_page import ADDRESS_END
 from pasture.sealing.snapshot import MAGIC
 from pasture.trust.foreign_files import open_foreign
 from pasture.trust.untrusted_text import printable
+from pasture_tools.proc.address_space import WORD_BYTES, Array
 
 NO_OWNER = 0xFFFFFFFF
 

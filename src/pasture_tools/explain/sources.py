@@ -14,11 +14,7 @@ from pasture.errors import ProcessEnded, UsageError
 from pasture.interpreter import Fields
 from pasture.interpreter import fields as own_fields
 from pasture.proc import smaps, tree
-from pasture.proc.address_space import AddressSpace
 from pasture.proc.cgroup import read_usage
-from pasture.proc.environ import read_environ
-from pasture.proc.image_space import ImageSpace
-from pasture.proc.images import find_image, mappings_of
 from pasture.proc.maps import python_version
 from pasture.proc.tasks import is_locked
 from pasture.scoreboard import reader
@@ -30,6 +26,10 @@ from pasture.trust.foreign_files import user_of
 from pasture.trust.untrusted_text import printable
 from pasture_tools.doctor import trouble
 from pasture_tools.explain.snapshot import Snapshot, open_snapshot
+from pasture_tools.proc.address_space import AddressSpace
+from pasture_tools.proc.environ import read_environ
+from pasture_tools.proc.image_space import ImageSpace
+from pasture_tools.proc.images import find_image, mappings_of
 
 _WITHOUT_SNAPSHOT = (
     "no heap snapshot: objects are recognised by their type pointers, without owners, and the "

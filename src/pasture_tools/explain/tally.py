@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pasture.proc.address_space import WORD_BYTES, Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.explain.causes import Cause
 from pasture_tools.explain.distinct import of_codes
 from pasture_tools.explain.fields import Label
 from pasture_tools.explain.words import Classified
+from pasture_tools.proc.address_space import WORD_BYTES, Array
 
 _CAUSES = len(Cause)
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pasture.proc.address_space import Array
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture_tools.explain.causes import Cause
 from pasture_tools.explain.distinct import of_ascending
 from pasture_tools.explain.extents import Extents
 from pasture_tools.explain.snapshot import Kind
 from pasture_tools.explain.words import Classified
+from pasture_tools.proc.address_space import Array
 
 _KEPT_OF_A_KIND = 50
 _KEPT_CODE = 500

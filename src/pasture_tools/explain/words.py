@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pasture.proc.address_space import Array
 from pasture_tools.explain.causes import Cause
 from pasture_tools.explain.difference import Batch
 from pasture_tools.explain.extents import Extents
 from pasture_tools.explain.fields import Label, Meaning
 from pasture_tools.explain.regions import Regions
+from pasture_tools.proc.address_space import Array
 
 _UNSET = 255
 

@@ -16,15 +16,15 @@ import numpy as np
 
 from pasture.errors import ProcessEnded
 from pasture.proc import tree
-from pasture.proc.address_space import AddressSpace, Array
-from pasture.proc.elf import Symbols
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.proc.page_faults import Fault, FaultSampler
 from pasture_tools.explain.causes import Cause
 from pasture_tools.explain.classify import Classifier
 from pasture_tools.explain.difference import Batch
 from pasture_tools.explain.extents import Extents
 from pasture_tools.explain.fields import Label
+from pasture_tools.proc.address_space import AddressSpace, Array
+from pasture_tools.proc.elf import Symbols
+from pasture_tools.proc.page_faults import Fault, FaultSampler
 
 _POLL_S = 0.05
 _FRAMES = 4

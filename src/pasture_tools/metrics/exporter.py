@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pasture.errors import MissingExtra, PastureError
 from pasture.proc import tree
 from pasture.proc.cgroup import read_usage
-from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
 from pasture.proc.stat import read_stat
 from pasture.proc.tasks import is_locked
 from pasture.proc.tree import read_again
@@ -22,6 +21,7 @@ from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.growth import growth_of
 from pasture.scoreboard.layout import Entry, Snapshot
 from pasture.scoreboard.reader import read_scoreboard, workers_among
+from pasture_tools.proc.sampler import ProcessMemory, Sample, sample_tree
 
 try:
     from prometheus_client.core import (

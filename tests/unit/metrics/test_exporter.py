@@ -12,13 +12,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from pasture.errors import NoPrivilege
 from pasture.proc import tree
-from pasture.proc.sampler import ProcessMemory, Sample
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import Stat
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Entry, Snapshot
 from pasture_tools.metrics import exporter
 from pasture_tools.metrics.exporter import ServerCollector
+from pasture_tools.proc.sampler import ProcessMemory, Sample
 
 Metrics = dict[tuple[str, tuple[str, ...]], float]
 

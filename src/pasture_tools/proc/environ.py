@@ -16,9 +16,9 @@ from contextlib import closing
 from pathlib import Path, PurePath
 from typing import IO
 
-from pasture.proc.elf import read_elf
 from pasture.proc.maps import Mapping, read_maps
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture_tools.proc.elf import read_elf
 
 _PROC = Path("/proc")
 _WORD_BYTES = 8

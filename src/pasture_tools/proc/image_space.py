@@ -15,10 +15,10 @@ import numpy as np
 
 from pasture.errors import NoPrivilege, UsageError
 from pasture.proc import privilege
-from pasture.proc.address_space import MAX_READ_BYTES, WORD_BYTES, AddressSpace, Array
-from pasture.proc.images import find_image, open_mapped
 from pasture.proc.maps import Mapping
 from pasture.proc.os_page import OS_PAGE_BYTES
+from pasture_tools.proc.address_space import MAX_READ_BYTES, WORD_BYTES, AddressSpace, Array
+from pasture_tools.proc.images import find_image, open_mapped
 
 _HEAP = "[heap]"
 

@@ -28,7 +28,7 @@ from pasture.proc.os_page import floor_os_page
 from pasture.trust.foreign_files import read_foreign, user_of
 
 if TYPE_CHECKING:  # numpy, which the ELF reader does without
-    from pasture.proc.address_space import AddressSpace
+    from pasture_tools.proc.address_space import AddressSpace
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
