@@ -11,10 +11,10 @@ import pytest
 from pasture.errors import UsageError
 from pasture.proc import tree
 from pasture.proc.maps import read_maps
-from pasture.top.watch import Watch
 from pasture_tools.doctor.notes import Notes
 from pasture_tools.doctor.threads import read_threads
 from pasture_tools.proc.sampler import sample_tree
+from pasture_tools.top.watch import Watch
 
 pytestmark = pytest.mark.once
 PROC = Path("/proc")

@@ -14,13 +14,13 @@ import click
 from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
 from pasture.proc.maps import Mapping
-from pasture.top import table
-from pasture.top.watch import ImageWatch, Watch
 from pasture_tools.cli.numbers import PID, Number
 from pasture_tools.display.atomic import STANDARD_OUTPUT, require_writable, write_json
 from pasture_tools.display.json_option import json_option
 from pasture_tools.display.terminal import error_terminal
 from pasture_tools.proc.images import image_of, mapping_of
+from pasture_tools.top import table
+from pasture_tools.top.watch import ImageWatch, Watch
 
 
 @click.command("top")
@@ -69,7 +69,7 @@ def command(
             click.echo(table.plain(rows, limits), nl=False)
         return
     try:
-        from pasture.top.screen import TopApp
+        from pasture_tools.top.screen import TopApp
     except ImportError as error:
         raise MissingExtra(
             f"the live view needs {error.name}, which is not installed",

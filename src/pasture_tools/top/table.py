@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.top.watch import Limits, Row
 from pasture.trust.untrusted_text import printable
 from pasture_tools.display.units import count, megabytes
 from pasture_tools.doctor import trouble
+from pasture_tools.top.watch import Limits, Row
 
 _MAX_LINES = 4
 

@@ -20,11 +20,11 @@ from textual.screen import ModalScreen
 from textual.widgets import DataTable, Footer, Header, Static
 
 from pasture.errors import PastureError
-from pasture.top import table
-from pasture.top.table import COLUMNS, Column
-from pasture.top.watch import Limits, Row
 from pasture.trust.untrusted_text import printable, printable_lines
 from pasture_tools.display.atomic import write_json
+from pasture_tools.top import table
+from pasture_tools.top.table import COLUMNS, Column
+from pasture_tools.top.watch import Limits, Row
 
 Look = Callable[[], tuple[Row, ...]]
 
