@@ -11,9 +11,9 @@ import pytest
 
 from pasture.errors import ServerFailed
 from pasture.proc import tree
-from pasture.trial.run import stop_and_measure
 from pasture_tools.launch.session import Group, environment
 from pasture_tools.proc import sampler
+from pasture_tools.trial.run import stop_and_measure
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 

@@ -338,7 +338,7 @@ def test_what_runs_in_a_sealed_process_needs_the_standard_library_alone(promised
     ("module", "line"),
     [
         ("pasture.proc.smaps", "from pasture.scoreboard import reader"),
-        ("pasture.serving.sealer", "import pasture.trial.run"),
+        ("pasture.serving.sealer", "import pasture_tools.trial.run"),
         ("pasture.serving.setting", "from pasture.servers.engines import Row"),
         ("pasture_tools.explain.table", "def f():\n    from pasture_tools.top import table"),
         ("pasture_tools.display.units", "if TYPE_CHECKING:\n    from ..cli import main"),

@@ -21,20 +21,6 @@ from pasture.errors import (
 )
 from pasture.sealing.policy import POLICIES, find_policy
 from pasture.sizing import parse_bytes
-from pasture.trial import TrialPlan, TrialResult, attempt_trial, program, table
-from pasture.trial.baseline import (
-    Baseline,
-    Comparison,
-    compare,
-    read_baseline,
-    require_same_trial,
-)
-from pasture.trial.document import as_document
-from pasture.trial.html import render_html
-from pasture.trial.plan import DEFAULT_POLICIES, DEFAULT_SERVER, DEFAULT_URLS, check_plan
-from pasture.trial.run import FindCauses
-from pasture.trial.servers import SERVERS
-from pasture.trial.trial import describe_interpreter, describe_machine
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 from pasture_tools.cli.numbers import Number, Whole
 from pasture_tools.display import progress
@@ -45,6 +31,20 @@ from pasture_tools.display.sections import SectionedCommand
 from pasture_tools.display.terminal import error_terminal, output_terminal
 from pasture_tools.display.units import percent
 from pasture_tools.launch.session import stop_on_signals
+from pasture_tools.trial import TrialPlan, TrialResult, attempt_trial, program, table
+from pasture_tools.trial.baseline import (
+    Baseline,
+    Comparison,
+    compare,
+    read_baseline,
+    require_same_trial,
+)
+from pasture_tools.trial.document import as_document
+from pasture_tools.trial.html import render_html
+from pasture_tools.trial.plan import DEFAULT_POLICIES, DEFAULT_SERVER, DEFAULT_URLS, check_plan
+from pasture_tools.trial.run import FindCauses
+from pasture_tools.trial.servers import SERVERS
+from pasture_tools.trial.trial import describe_interpreter, describe_machine
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = Whole(min=1)

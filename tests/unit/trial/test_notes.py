@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pasture.sealing.policy import POLICIES
-from pasture.trial.measurement import Run
-from pasture.trial.notes import shortfalls
+from pasture_tools.trial.measurement import Run
+from pasture_tools.trial.notes import shortfalls
 
 pytestmark = pytest.mark.once
 

@@ -28,18 +28,18 @@ from pasture.errors import (
 )
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.sealing.policy import POLICIES
-from pasture.trial import responses
-from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
-from pasture.trial.notes import notes_on
-from pasture.trial.plan import TrialPlan, check_plan
-from pasture.trial.responses import Answers, Disagreement
-from pasture.trial.run import FindCauses, Job, private_a_worker, run_job
-from pasture.trial.server import Pause, features_of, require_server
 from pasture.trust import private_files
 from pasture_tools.display.progress import Finished, OnEvent, Started
 from pasture_tools.display.units import count
 from pasture_tools.launch.session import guarded, pausing
 from pasture_tools.proc import processor
+from pasture_tools.trial import responses
+from pasture_tools.trial.measurement import Failure, PolicyResult, Run, TrialResult
+from pasture_tools.trial.notes import notes_on
+from pasture_tools.trial.plan import TrialPlan, check_plan
+from pasture_tools.trial.responses import Answers, Disagreement
+from pasture_tools.trial.run import FindCauses, Job, private_a_worker, run_job
+from pasture_tools.trial.server import Pause, features_of, require_server
 
 _CONFIRMING_REPEATS = 4
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pasture.errors import UsageError
-from pasture.trial.servers.facts import (
+from pasture_tools.trial.servers.facts import (
     NO_REFORK,
     Phrases,
     ServerFacts,

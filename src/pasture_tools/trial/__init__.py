@@ -1,6 +1,6 @@
 """`pasture try`: the same load against an application under several policies.
 
-    from pasture.trial import TrialPlan, run_trial
+    from pasture_tools.trial import TrialPlan, run_trial
     result = run_trial(TrialPlan(app="mysite.wsgi:application"), on_event=print)
 
 A plan says what to do, a result what was measured; both are frozen. In between, servers and
@@ -17,10 +17,10 @@ load generators run as processes of their own, and none outlives the call. Layou
     table, document, html   the result, for a person and for programs
 """
 
-from pasture.trial.measurement import PolicyResult, Run, TrialResult
-from pasture.trial.plan import TrialPlan
-from pasture.trial.trial import attempt_trial, run_trial
 from pasture_tools.display.progress import Event
+from pasture_tools.trial.measurement import PolicyResult, Run, TrialResult
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.trial import attempt_trial, run_trial
 
 __all__ = [
     "Event",

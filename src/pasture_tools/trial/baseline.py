@@ -17,10 +17,10 @@ from typing import Any
 from pasture.errors import UsageError
 from pasture.log_lines import some
 from pasture.sizing import read_trial
-from pasture.trial.document import SCHEMA, load_of
-from pasture.trial.figures import BOOT, GUARDED, PRIVATE, Figure
-from pasture.trial.plan import TrialPlan
 from pasture_tools.display.units import megabytes, percent
+from pasture_tools.trial.document import SCHEMA, load_of
+from pasture_tools.trial.figures import BOOT, GUARDED, PRIVATE, Figure
+from pasture_tools.trial.plan import TrialPlan
 
 Document = Mapping[str, Any]
 

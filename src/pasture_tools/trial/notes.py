@@ -18,12 +18,12 @@ from pasture.log_lines import (
     some,
 )
 from pasture.sealing.policy import Policy
-from pasture.trial import responses
-from pasture.trial.measurement import PolicyResult
-from pasture.trial.plan import TrialPlan
-from pasture.trial.servers.facts import STOCK
 from pasture_tools.display.units import count
 from pasture_tools.proc.sampler import Sample
+from pasture_tools.trial import responses
+from pasture_tools.trial.measurement import PolicyResult
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.servers.facts import STOCK
 
 _MAX_URLS = 5
 _DENIALS = frozenset((401, 403))

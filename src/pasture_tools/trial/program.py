@@ -27,12 +27,12 @@ from pasture.log_lines import NO_SEAL, PREFIX, find
 from pasture.proc.tree import processor_s
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
 from pasture.serving.starter import is_python
-from pasture.trial.measurement import median_private_bytes
 from pasture.trust import private_files
 from pasture_tools.display.progress import Finished, OnEvent, Started
 from pasture_tools.display.units import count, megabytes, percent, seconds
 from pasture_tools.launch.session import Group, guarded, pausing
 from pasture_tools.proc.sampler import Sample, Series, sample_tree
+from pasture_tools.trial.measurement import median_private_bytes
 
 POLICIES_OF_PROGRAMS = ("stock", "seal")
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from pasture.errors import UsageError
-from pasture.trial.measurement import LoadFigures, load_figures
-from pasture.trial.plan import TrialPlan
-from pasture.trial.responses import UrlAnswers
-from pasture.trial.server import RunFiles, headers_of
 from pasture.trust import private_files
 from pasture_tools.launch.ports import LOOPBACK
 from pasture_tools.launch.session import Group, environment, last_exception, tail
+from pasture_tools.trial.measurement import LoadFigures, load_figures
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.responses import UrlAnswers
+from pasture_tools.trial.server import RunFiles, headers_of
 
 _LOOP = Path(__file__).parent / "client" / "closed_loop.py"
 

@@ -11,8 +11,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from pasture.trial.figures import FIGURES, LATENCIES, TOTAL
-from pasture.trial.measurement import (
+from pasture_tools.proc.sampler import ProcessMemory
+from pasture_tools.trial.figures import FIGURES, LATENCIES, TOTAL
+from pasture_tools.trial.measurement import (
     PolicyResult,
     TrialResult,
     paired_ratios,
@@ -21,8 +22,7 @@ from pasture.trial.measurement import (
     workers_that_fit,
     workers_under_limit,
 )
-from pasture.trial.plan import TrialPlan
-from pasture_tools.proc.sampler import ProcessMemory
+from pasture_tools.trial.plan import TrialPlan
 
 SCHEMA = 1
 SCHEMA_FILE = Path(__file__).with_name("trial.schema.json")

@@ -14,9 +14,9 @@ from pasture.errors import UsageError
 from pasture.proc import smaps
 from pasture.sealing.policy import POLICIES, find_policy
 from pasture.serving import app_name
-from pasture.trial.servers import SERVERS, find_server
-from pasture.trial.servers.facts import STOCK, ServerFacts
 from pasture.warmup.requests import Header, Request
+from pasture_tools.trial.servers import SERVERS, find_server
+from pasture_tools.trial.servers.facts import STOCK, ServerFacts
 
 DEFAULT_POLICIES = ("stock", "freeze", "seal")
 DEFAULT_URLS = (Request("GET", "/"),)
@@ -28,7 +28,7 @@ class TrialPlan:
     """The plan of a `run_trial`."""
 
     app: str  # the application, as its server names it: `package.module:callable`
-    server: str = DEFAULT_SERVER  # name of the server, of `pasture.trial.servers.SERVERS`
+    server: str = DEFAULT_SERVER  # name of the server, of `pasture_tools.trial.servers.SERVERS`
     # Names, in the order of their runs; savings are against `stock`, or against the first where
     # `stock` is not among them.
     policies: tuple[str, ...] = DEFAULT_POLICIES

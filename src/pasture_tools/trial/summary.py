@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from pasture.sealing.seen import understand
 from pasture.sizing import SPARE
-from pasture.trial.figures import PRIVATE, PROCESSOR, TOTAL
-from pasture.trial.measurement import (
+from pasture_tools.display.units import count, megabytes, percent
+from pasture_tools.trial.figures import PRIVATE, PROCESSOR, TOTAL
+from pasture_tools.trial.measurement import (
     PolicyResult,
     TrialResult,
     total_pss_saving,
     workers_that_fit,
     workers_under_limit,
 )
-from pasture_tools.display.units import count, megabytes, percent
 
 _MIN_SAVING = 0.01  # below is noise
 _ONE_ROUND = (

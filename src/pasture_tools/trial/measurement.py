@@ -14,9 +14,9 @@ from typing import Any
 
 from pasture.errors import PastureError
 from pasture.sizing import SPARE, Moment, workers_in, worst
-from pasture.trial.plan import TrialPlan
-from pasture.trial.responses import Answers, Compared, Disagreement
 from pasture_tools.proc.sampler import Sample
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.responses import Answers, Compared, Disagreement
 
 OfRun = Callable[["Run"], float]
 

@@ -17,9 +17,9 @@ from pasture.errors import (
     PortTaken,
     ServerFailed,
 )
-from pasture.trial.responses import UrlAnswers
-from pasture.trial.servers.facts import Phrases
 from pasture_tools.launch.session import last_exception, tail
+from pasture_tools.trial.responses import UrlAnswers
+from pasture_tools.trial.servers.facts import Phrases
 
 _PORT_TAKEN = re.compile(
     r"^.*(?:address already in use|connection in use).*$", re.IGNORECASE | re.MULTILINE

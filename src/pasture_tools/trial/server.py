@@ -20,9 +20,6 @@ from typing import Any, Self
 from pasture.errors import MissingExtra, UsageError
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
 from pasture.serving.settings import to_environment
-from pasture.trial import diagnosis
-from pasture.trial.plan import TrialPlan
-from pasture.trial.servers.facts import STOCK, Phrases, Start
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable
 from pasture.warmup.guard import STEP_S, TOTAL_S
@@ -31,6 +28,9 @@ from pasture_tools.display.progress import Moved, OnEvent
 from pasture_tools.display.units import duration
 from pasture_tools.launch.ports import LOOPBACK
 from pasture_tools.launch.session import Group, environment
+from pasture_tools.trial import diagnosis
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.servers.facts import STOCK, Phrases, Start
 
 _POLL_S = 0.05
 _WORKERS_S = 10.0

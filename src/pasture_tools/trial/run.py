@@ -18,13 +18,6 @@ from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import read_entries, workers_among
 from pasture.sealing import snapshot
 from pasture.sealing.policy import POLICIES
-from pasture.trial import diagnosis, load, server
-from pasture.trial.load import Progress
-from pasture.trial.measurement import Run, Shutdown, median_private_bytes
-from pasture.trial.notes import shortfalls
-from pasture.trial.plan import TrialPlan
-from pasture.trial.responses import always_failing
-from pasture.trial.server import Pause, RunFiles
 from pasture_tools.display.progress import Moved, OnEvent
 from pasture_tools.display.units import megabytes, seconds
 from pasture_tools.launch.ports import free_port
@@ -36,6 +29,13 @@ from pasture_tools.proc.sampler import (
     sample_tree,
     sample_until_whole,
 )
+from pasture_tools.trial import diagnosis, load, server
+from pasture_tools.trial.load import Progress
+from pasture_tools.trial.measurement import Run, Shutdown, median_private_bytes
+from pasture_tools.trial.notes import shortfalls
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.responses import always_failing
+from pasture_tools.trial.server import Pause, RunFiles
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5

@@ -12,9 +12,17 @@ from collections.abc import Callable
 import plotly.graph_objects as go
 
 from pasture.proc.smaps import Memory
-from pasture.trial.figures import LATENCIES, PEAK, PEAK_PSS, PSS_BEFORE, REQUESTS, SHUTDOWN, TOTAL
-from pasture.trial.measurement import TrialResult
 from pasture_tools.display.units import BYTES_PER_MB
+from pasture_tools.trial.figures import (
+    LATENCIES,
+    PEAK,
+    PEAK_PSS,
+    PSS_BEFORE,
+    REQUESTS,
+    SHUTDOWN,
+    TOTAL,
+)
+from pasture_tools.trial.measurement import TrialResult
 
 # The same in every plot; distinguishable with any colour vision.
 COLORS = {

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from pasture.log_lines import some
-from pasture.trial import summary
-from pasture.trial.command import best_command, on_reforks
-from pasture.trial.figures import COLUMNS, PRIVATE, TOTAL
-from pasture.trial.measurement import (
+from pasture_tools.display.pages import plot_markup, render_page
+from pasture_tools.display.units import count, megabytes, percent, seconds
+from pasture_tools.trial import summary
+from pasture_tools.trial.command import best_command, on_reforks
+from pasture_tools.trial.figures import COLUMNS, PRIVATE, TOTAL
+from pasture_tools.trial.measurement import (
     PolicyResult,
     TrialResult,
     private_saving,
     workers_that_fit,
 )
-from pasture_tools.display.pages import plot_markup, render_page
-from pasture_tools.display.units import count, megabytes, percent, seconds
 
 _MAX_URLS = 12
 _NO_CHANGE = 0.005
@@ -31,7 +31,7 @@ _MORE_COLUMNS = {"memory": ("saved", ""), "server": ("answers",)}
 
 def render_html(result: TrialResult, made_at: datetime) -> str:
     """The page as text; values from the application are escaped."""
-    from pasture.trial import plots
+    from pasture_tools.trial import plots
 
     colors = {p.policy: plots.color_of(p.policy, result) for p in result.policies}
     return render_page(

@@ -11,12 +11,12 @@ import shlex
 from dataclasses import replace
 
 from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
-from pasture.trial.figures import TOTAL
-from pasture.trial.measurement import PolicyResult, TrialResult
-from pasture.trial.plan import DEFAULT_URLS, TrialPlan
-from pasture.trial.summary import best
 from pasture.warmup.requests import Request
 from pasture_tools.display.units import megabytes
+from pasture_tools.trial.figures import TOTAL
+from pasture_tools.trial.measurement import PolicyResult, TrialResult
+from pasture_tools.trial.plan import DEFAULT_URLS, TrialPlan
+from pasture_tools.trial.summary import best
 
 _MAX_WARM = 4
 """More requests than that are no command line."""

@@ -3,7 +3,7 @@
 The rule, for each URL that both runs requested:
     status  a status that the reference never gave is a difference
     body    compared where it is deterministic: the reference gave one and the same body at
-            least twice, and never another; else by its structure (`pasture.trial.client.skeleton`),
+            least twice, and never another; else by its structure (`trial.client.skeleton`),
             where that is deterministic in the same way
 
 A request that timed out gave no answer to compare. It is a failure, and never a difference.

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pasture.trial import summary
-from pasture.trial.command import best_command, on_reforks
-from pasture.trial.figures import LATENCIES, PEAK, PRIVATE, REQUESTS, SHUTDOWN, TOTAL
-from pasture.trial.measurement import PolicyResult, TrialResult
+from pasture_tools.trial import summary
+from pasture_tools.trial.command import best_command, on_reforks
+from pasture_tools.trial.figures import LATENCIES, PEAK, PRIVATE, REQUESTS, SHUTDOWN, TOTAL
+from pasture_tools.trial.measurement import PolicyResult, TrialResult
 
 _COLUMNS = (
     "\npolicy",

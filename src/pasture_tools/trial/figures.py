@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pasture.trial.measurement import PolicyResult, Run
 from pasture_tools.display.units import megabytes, milliseconds, seconds
+from pasture_tools.trial.measurement import PolicyResult, Run
 
 _BYTES = 0
 _ALL = None

@@ -20,9 +20,9 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __package__:
-    from pasture.trial.client.answer import Answer, Malformed
-    from pasture.trial.client.cookies import Cookies
-    from pasture.trial.client.record import Outcome, Record, load_skeleton
+    from pasture_tools.trial.client.answer import Answer, Malformed
+    from pasture_tools.trial.client.cookies import Cookies
+    from pasture_tools.trial.client.record import Outcome, Record, load_skeleton
 else:  # a program by itself, which finds only the standard library
     sys.path.append(os.path.dirname(__file__))  # noqa: PTH120
     from answer import Answer, Malformed
