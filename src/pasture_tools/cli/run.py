@@ -23,8 +23,8 @@ from pasture.servers.engines import ENGINES, Row
 from pasture.serving.setting import Setting
 from pasture.serving.settings import SETTINGS, check_given, to_environment
 from pasture.serving.starter import STUB, VARIABLE, is_python, starter
-from pasture.trust import user_cache
 from pasture.trust.untrusted_text import printable
+from pasture_tools import user_cache
 from pasture_tools.display.sections import SectionedCommand
 
 _SHEBANG = re.compile(
