@@ -9,13 +9,13 @@ user has not accepted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pasture.errors import AppImportFailed, PastureError, SealFailed
 from pasture.fork_safety import close, held, streams
 from pasture.interpreter import current
-from pasture.log_lines import NO_SEAL, some
+from pasture.log_lines import NO_SEAL, Log, some, write_to_log
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.report import SealReport, show_report
@@ -24,9 +24,6 @@ from pasture.serving.settings import ServerSettings
 from pasture.warmup.guard import Guard
 
 _ACCEPT = "accept it with --accept %s"
-
-Log = Callable[[int, str], object]
-"""Takes a level of `logging` and a line."""
 
 
 class EndedBySignal(SystemExit):
@@ -38,7 +35,7 @@ def moved_import(
     settings: ServerSettings,
     start_plain: Restart,
     *,
-    log: Log,
+    log: Log = write_to_log,
     is_asked_for: bool = False,
 ) -> Iterator[None]:
     """Import the application in the `with` block; does not come back where plain must start.
@@ -98,7 +95,7 @@ def _start_plain(why: str, watch: held.Import, start_plain: Restart, log: Log) -
     start_plain(why)
 
 
-def announce_plain(why: str, settings: ServerSettings, log: Log) -> None:
+def announce_plain(why: str, settings: ServerSettings, log: Log = write_to_log) -> None:
     """Say that this start is one as without pasture, in the log and where tools look for a seal."""
     log(logging.WARNING, NO_SEAL % f"plain, because {why}")
     report = SealReport(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
 from pasture.fork_safety import held, streams
 from pasture.interpreter import native
-from pasture.log_lines import WARM_UP_STEP, log
+from pasture.log_lines import WARM_UP_STEP, Log, log, write_to_log
 from pasture.own_values import caches, generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
@@ -46,14 +46,6 @@ IMPORT_S = 10.0
 
 _latest: Sealer | None = None
 """The one that was made last: that of the engine that started last."""
-
-Log = Callable[[int, str], object]
-"""Writes a line to the server's log, at a level of `logging`."""
-
-
-def write_to_log(level: int, line: str) -> None:
-    """Into pasture's own log."""
-    log.log(level, "%s", line)
 
 
 class Sealer:

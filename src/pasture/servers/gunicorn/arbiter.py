@@ -33,7 +33,6 @@ from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
 from pasture.serving import restart
-from pasture.serving.after_response import AfterAnswer
 from pasture.serving.moved_import import moved_import
 from pasture.serving.sealer import Sealer
 from pasture.serving.settings import ServerSettings
@@ -50,10 +49,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     """An arbiter that takes a policy's steps before it forks workers.
 
     Attributes:
-        after_answer: called after each request of an ASGI worker; None for nothing more.
+        after_answer: called after each request of a worker; None for nothing more.
     """
 
-    after_answer: AfterAnswer | None = None
+    after_answer: Callable[[], object] | None = None
     pid: Any = None
     pidfile: Any = None  # gunicorn sets both after `setup`
 
@@ -95,7 +94,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         super().setup(app)
         app.cfg.set("preload_app", asked_for)
         call_behind(app.cfg, "pre_fork", self._before_fork)
-        call_after_request(app.cfg, self.settings.memory_limit)
+        call_after_request(app.cfg, self.settings.memory_limit, self.after_answer)
         asgi.watch_requests(app.cfg, self.after_answer)
         if not preload:
             self.log.warning(PREFIX + NO_SEAL, "--reload loads the application in each worker")

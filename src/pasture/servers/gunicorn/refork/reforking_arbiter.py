@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pasture.errors import UnsupportedInterpreter
@@ -22,7 +23,6 @@ from pasture.scoreboard.recorder import recorder
 from pasture.sealing.seal import seal
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.gunicorn.hooks import call_after_request
 from pasture.servers.gunicorn.refork.promotion import has_answered
 from pasture.servers.gunicorn.refork.refork import Refork
 from pasture.servers.gunicorn.refork.spawn import (
@@ -42,7 +42,7 @@ _ABLE = (
 class ReforkingArbiter(SealingArbiter):
     """An arbiter whose workers become parents, unless something speaks against it."""
 
-    after_answer = staticmethod(has_answered)
+    after_answer: Callable[[], object] | None = staticmethod(has_answered)
     _last_logged_active_worker_count: int | None
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
@@ -51,11 +51,6 @@ class ReforkingArbiter(SealingArbiter):
         super().__init__(app, settings)
 
     # --- Start, reload, end ------------------------------------------------------------
-
-    def setup(self, app: Any) -> None:
-        """Set up as usual, and let workers wake the arbiter: at the start and at each HUP."""
-        super().setup(app)
-        call_after_request(app.cfg, self.settings.memory_limit, has_answered)
 
     def _load_application(self, asked_for: bool) -> None:
         """Leave it to the mold of generation 0, which can be ended later."""
