@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from pasture.errors import UnsupportedInterpreter
@@ -18,7 +19,6 @@ from pasture.fork_safety.libraries.gevent import gevent_has_patched
 from pasture.interpreter import native
 from pasture.log_lines import NO_REFORK, PREFIX
 from pasture.proc.parent import is_own_child
-from pasture.refork.mold import policy_of_server
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.seal import seal
 from pasture.servers.gunicorn import asgi, cooperative
@@ -65,7 +65,9 @@ class ReforkingArbiter(SealingArbiter):
             self.log.warning(PREFIX + NO_REFORK, reason)
             return
         self._import_control_server()  # asyncio, which applications have too: one copy for all
-        seal(policy_of_server(self.settings.policy))
+        # The application is not here: shared are the interpreter and the server's code.
+        heap = tuple(step for step in self.settings.policy.heap if step != "gather-code")
+        seal(replace(self.settings.policy, prepare=(), heap=heap))
         board = recorder.scoreboard()
         if board is None:
             self.log.warning(PREFIX + NO_REFORK, "there is no memory for a scoreboard")
@@ -162,11 +164,7 @@ class ReforkingArbiter(SealingArbiter):
     handle_cld = handle_chld
 
     def _reap_all(self) -> None:
-        """Wait for all that have ended: workers, molds, and orphans of either."""
-        if self._refork is None:
-            super()._reap_all()
-        else:
-            self._refork.reap_all()
+        (super()._reap_all if self._refork is None else self._refork.reap_all)()
 
     def kill_worker(self, pid: int, number: int) -> None:
         """Signal a worker; forget one that a hook of the user's has waited for."""
