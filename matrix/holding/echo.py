@@ -1,4 +1,4 @@
-"""A server that gives each client its own words back: by line, HTTP, XML-RPC and Redis' protocol."""
+"""A server that gives each client its own words back: lines, HTTP, XML-RPC, Redis' protocol."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Echo(socketserver.StreamRequestHandler):
 
     def _http(self, path: bytes) -> None:
         size = 0
-        while (header := self.rfile.readline().strip().lower()):
+        while header := self.rfile.readline().strip().lower():
             if header.startswith(b"content-length:"):
                 size = int(header.split(b":")[1])
         answer = path

@@ -371,6 +371,18 @@ def hold_base():
     return is_right
 
 
+def hold_semaphore():
+    """Taken in one worker, as by one that was killed, and free in the other."""
+    lock = multiprocessing.Lock()
+    taken = []
+
+    def is_free():
+        taken[:] = taken or [lock.acquire(timeout=5)]
+        return taken[0]
+
+    return is_free
+
+
 def hold_read_file():
     """Read on line by line: each process from where its import has left it."""
     path = os.path.join(FOLDER, f"lines-{os.getpid()}")
@@ -421,6 +433,7 @@ HOLD = {
     "passwords": hold_passwords,
     "base": hold_base,
     "read file": hold_read_file,
+    "semaphore": hold_semaphore,
     "": lambda: alive,
 }
 

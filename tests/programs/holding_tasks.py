@@ -1,6 +1,5 @@
-"""What `holding_app` holds, in tasks of Celery; as a program it asks for 40 answers, a line each."""
+"""What `holding_app` holds, answered by tasks of Celery."""
 
-import json
 import os
 
 import celery

@@ -152,8 +152,11 @@ def _is_locked(number: int) -> bool:
 
 
 def _children() -> frozenset[int]:
+    """Without the tracker of multiprocessing's resources, which children share or replace."""
+    tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
+    own = tracker and tracker._resource_tracker._pid
     with suppress(OSError):
-        return frozenset(tree.children(os.getpid()))
+        return frozenset(pid for pid in tree.children(os.getpid()) if pid != own)
     return frozenset()
 
 
