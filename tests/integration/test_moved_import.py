@@ -13,7 +13,7 @@ from pasture.launch.ports import free_port
 
 LEADERS = ("flock", "lockf", "exclusive file", "port")
 HELD = (
-    *("thread", "semaphore", "process", "popen", "loop", "shared memory"),
+    *("thread", "semaphore", "temporary file", "pipe", "process", "popen", "loop", "shared memory"),
     *("database", "temporary folder", "timer", "failure", "connection"),
 )
 KEPT = ("restarted thread", "executor", "read file", "listener of logging", "")

@@ -383,6 +383,30 @@ def hold_semaphore():
     return is_free
 
 
+def hold_temporary_file():
+    file = tempfile.TemporaryFile(buffering=0)
+
+    def is_own():
+        file.seek(0)
+        before = file.read()
+        file.write(b"x")
+        kept.append(None)
+        return len(before) == len(kept) - 1
+
+    return is_own
+
+
+def hold_pipe():
+    read, write = os.pipe()
+
+    def is_own():
+        asked = f"{os.getpid():010}".encode()
+        os.write(write, asked * 2)
+        return {os.read(read, 10), os.read(read, 10)} == {asked}
+
+    return is_own
+
+
 def hold_read_file():
     """Read on line by line: each process from where its import has left it."""
     path = os.path.join(FOLDER, f"lines-{os.getpid()}")
@@ -432,6 +456,8 @@ HOLD = {
     "ids": hold_ids,
     "passwords": hold_passwords,
     "base": hold_base,
+    "temporary file": hold_temporary_file,
+    "pipe": hold_pipe,
     "read file": hold_read_file,
     "semaphore": hold_semaphore,
     "": lambda: alive,
