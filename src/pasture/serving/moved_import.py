@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pasture.errors import AppImportFailed, PastureError, SealFailed
 from pasture.fork_safety import close, held, streams
 from pasture.interpreter import current
-from pasture.log_lines import NO_SEAL, Log, some, write_to_log
+from pasture.log_lines import FAILED_IN_PARENT, NO_SEAL, Log, some, write_to_log
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.report import SealReport, show_report
@@ -66,7 +66,7 @@ def moved_import(
         is_certain = isinstance(error, AppImportFailed) and error.is_certain
         if not (settings.strict or is_certain):
             what = str(error) if isinstance(error, PastureError) else f"{error!r}"
-            _start_plain(f"the import failed in the parent: {what}", watch, start_plain, log)
+            _start_plain(f"{FAILED_IN_PARENT}{what}", watch, start_plain, log)
         raise
     finally:
         watch.end()
