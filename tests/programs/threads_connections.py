@@ -14,9 +14,17 @@ from pathlib import Path
 _of_thread = threading.local()
 
 
+_one_at_a_time = threading.Lock()
+
+
 @functools.cache
-def peer():
+def listener():
     return socket.create_server(("127.0.0.1", 0))
+
+
+def peer():
+    with _one_at_a_time:
+        return listener()
 
 
 class Client:
