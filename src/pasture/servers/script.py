@@ -76,10 +76,7 @@ def _complain_if_nothing_was_sealed(pid: int) -> None:
 
 
 def seal_forkservers() -> None:
-    """Have a forkserver that this program starts sealed before it forks, whatever it preloads.
-
-    It is multiprocessing's default from CPython 3.14 on.
-    """
+    """Have a forkserver that this program starts sealed, whatever it preloads."""
     server_class: Any = forkserver.ForkServer
     ensure_running = server_class.ensure_running
 

@@ -32,11 +32,7 @@ class ResponseTooLong(OSError):
 
 
 def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[str, Any]:
-    """The scope of a request without a body, as if it came from this machine.
-
-    Args:
-        host: `Host` header of requests without one; its port only if it is not the scheme's.
-    """
+    """The scope of a request of this machine without a body; `host` if it names none."""
     path, _, query = request.path.partition("?")
     carried = {"host": host, "user-agent": USER_AGENT, "accept": "*/*"}
     carried |= {name.lower(): value for name, value in headers}
@@ -153,9 +149,7 @@ class Session:
     def call(self, scope: dict[str, Any]) -> int:
         """Serve one request to its end, in a copy of the context; returns the status.
 
-        Raises:
-            Exception: whatever the application raises.
-            RuntimeError: the application sent no answer.
+        Raises what the application raises, or RuntimeError where it sent no answer.
         """
         scope["state"] = dict(self.lifespan.state)
         self._exchange = exchange = _Exchange()

@@ -107,11 +107,7 @@ class Guard:
     def run(
         self, name: str, function: Callable[[], Result], *, least_s: float = 0.0
     ) -> Outcome[Result]:
-        """Run a step. Raises Ended at a signal that ends the process, and its KeyboardInterrupt.
-
-        Args:
-            least_s: time that the step gets however short the limit of one is.
-        """
+        """Run a step for `least_s` at the least. Raises Ended, or the step's KeyboardInterrupt."""
         self._on_start(name)
         if not self.has_limit:
             return self._run(name, function, in_main_thread=False)

@@ -73,10 +73,8 @@ def parse_patterns(text: str) -> Patterns:
 def begin() -> None:
     """Have all imports from now on be lazy, but for those that the variable names, and ours.
 
-    In the parent, before the application is imported; CPython 3.15 and newer.
-
-    Raises:
-        UsageError: the variable holds what is no pattern.
+    In the parent, before the application is imported; CPython 3.15 and newer. UsageError: the
+    variable holds what is no pattern.
     """
     if sys.version_info < (3, 15):
         return
