@@ -69,17 +69,14 @@ def _run_program(first: str, *rest: str) -> None:
 def _complain_if_nothing_was_sealed(pid: int) -> None:
     """At the exit. A server that fits no engine, and that forks nothing, would be silent."""
     server: Any = forkserver._forkserver  # its children are forked elsewhere
-    known = has_sealed() or one_process.has_said or spawning.has_forked()
+    known = has_sealed() or one_process.has_said or spawning.has_forked
     known = known or server._forkserver_pid is not None
     if os.getpid() == pid and not known:
         log.warning("nothing was sealed: the program forked no process")
 
 
 def seal_forkservers() -> None:
-    """Have a forkserver that this program starts sealed before it forks, whatever it preloads.
-
-    It is multiprocessing's default from CPython 3.14 on.
-    """
+    """Have a forkserver that this program starts sealed, whatever it preloads."""
     server_class: Any = forkserver.ForkServer
     ensure_running = server_class.ensure_running
 
