@@ -8,6 +8,7 @@ user has not accepted.
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,9 +18,13 @@ from pasture.errors import AppImportFailed, PastureError, SealFailed
 from pasture.fork_safety import close, held, streams
 from pasture.log_lines import some
 from pasture.reasons import Hazard
+from pasture.serving import restart
 from pasture.serving.restart import Restart
 from pasture.serving.settings import ServerSettings
 from pasture.warmup.guard import Guard
+
+_END_S = 5.0
+"""No worker starts meanwhile, which a plain server would have started at once."""
 
 _ACCEPT = "accept it with --accept %s"
 
@@ -102,7 +107,9 @@ def _refuse(
 
 def _undo(watch: held.Import) -> None:
     """The import's own functions for the end of a process may wait for ever."""
-    with Guard() as guard:
+    restart.is_due = True
+    with Guard(step_s=_END_S) as guard:
+        guard.run("the import's functions for the end of a process", atexit._run_exitfuncs)
         guard.run("the end of what the import has started", watch.undo)
 
 
