@@ -84,6 +84,12 @@ def test_what_comes_back_in_children_is_no_reason_to_serve_plain(start, held):
     assert "objects immortal" in server.log
 
 
+def test_the_child_that_shows_which_threads_come_back_warns_of_nothing(start):
+    server = start("restarted thread")
+    assert PLAIN not in server.log
+    assert "comeback.py" not in server.log
+
+
 def test_what_the_user_accepts_is_sealed_in_and_named(start):
     server = start("thread", options=("--accept", "threads"))
     assert [one["there"] for one in answers(server).values()] == [False] * WORKERS

@@ -27,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 import xmlrpc.client
 from concurrent.futures import ThreadPoolExecutor
 
@@ -63,6 +64,7 @@ def hold_restarted_thread():
 
     start()
     os.register_at_fork(after_in_child=start)
+    warnings.simplefilter("always")
     return lambda: started[-1].is_alive()
 
 

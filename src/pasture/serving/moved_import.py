@@ -85,7 +85,8 @@ def moved_import(
 
 
 def _left(hazards: Sequence[Hazard], settings: ServerSettings) -> list[Hazard]:
-    return [one for one in hazards if one.kind not in settings.accepted and not one.survives]
+    each = dict.fromkeys(hazards)  # two connections to one database are one
+    return [one for one in each if one.kind not in settings.accepted and not one.survives]
 
 
 def _refuse(
