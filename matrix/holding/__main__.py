@@ -2,7 +2,7 @@
 
     python -m matrix.holding [HELD...] [--engine NAME] [--at MOMENT] [--mode NAME] [--resume]
 
-Prints what differs from plain. A difference without a list or a refork, which nobody asked for,
+Prints what differs from plain. A difference without a list or a refork, which was not asked for,
 makes the exit status 1. What was found is kept in var/holding.
 """
 

@@ -433,7 +433,7 @@ def hold_read_file():
     def is_own():
         with lock:
             own[0] += len(file.read(5))
-            return file.tell() == own[0]
+            return file.tell() == own[0]  # words: ok
 
     return is_own
 

@@ -201,7 +201,7 @@ def _is_of_memory(name: str) -> bool:
 def _pipes() -> frozenset[int]:
     """Inodes of the pipes of which both ends are here: what one worker writes, another would read.
 
-    Under gevent a hub has some, which it makes anew in each child.
+    Under gevent a hub has some, which it makes again in each child.
     """
     ends: dict[bool, set[int]] = {True: set(), False: set()}
     for number, what in open_files():

@@ -69,7 +69,7 @@ def _run_program(first: str, *rest: str) -> None:
 def _complain_if_nothing_was_sealed(pid: int) -> None:
     """At the exit. A server that fits no engine, and that forks nothing, would be silent."""
     server: Any = forkserver._forkserver  # its children are forked elsewhere
-    if restart.is_due or restart.is_without_pasture():
+    if restart.is_due or restart.why_plain is not None:
         return
     known = has_sealed() or one_process.has_said or spawning.has_forked
     known = known or server._forkserver_pid is not None
