@@ -89,6 +89,8 @@ class Engine:
 
     def switch(self) -> None:
         """Have what this engine starts sealed, from now on."""
+        if plain_start.is_off():
+            return
         try:
             self.settings = read_environment()
         except PastureError as error:

@@ -16,6 +16,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from pasture import off
 from pasture.serving.starter import starter
 
 VARIABLE = "PASTURE_PLAIN"
@@ -95,7 +96,7 @@ def command_line() -> list[str]:
 
 def is_without_pasture() -> bool:
     """Whether this start is the server's own."""
-    return why_plain is not None
+    return why_plain is not None or off.why() is not None
 
 
 def went_into_background() -> None:

@@ -52,6 +52,7 @@ def test_a_server_is_started_by_what_reads_its_settings() -> None:
             "cli",
             "display",
             "errors",
+            "off",
             "trust",
             "user_cache",
             "servers",

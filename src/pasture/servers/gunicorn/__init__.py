@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from pasture import off
 from pasture.errors import PastureError
 from pasture.log_lines import PREFIX
 from pasture.sealing.policy import find_policy
 from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
 from pasture.serving import plain_start, restart
+from pasture.serving.sealer import Log
 from pasture.serving.settings import SETTINGS, read_environment
 from pasture.trust.private_files import require_temporary_file
 
@@ -26,7 +28,8 @@ with installed("gunicorn"):
     import gunicorn.app.base
     from gunicorn.arbiter import Arbiter
 
-    from pasture.servers.gunicorn.arbiter import SealingArbiter
+    if not off.why():  # else it may be a gunicorn that this does not fit
+        from pasture.servers.gunicorn.arbiter import SealingArbiter
 
 _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
 _CONFIGURABLE = {
@@ -61,6 +64,10 @@ class Gunicorn(Engine):
         return arbiter
 
     def _make_arbiter(self, app: Any) -> Arbiter:
+        if off.why():
+            arbiter = Arbiter(app)
+            plain_start.is_off(_log_of(arbiter))
+            return arbiter
         try:
             self.settings = read_environment(**self.configured)
             # One for each worker; gunicorn would end with a traceback.
@@ -71,9 +78,7 @@ class Gunicorn(Engine):
         app.cfg.env_orig.pop(restart.VARIABLE, None)
         if restart.is_without_pasture():
             arbiter = Arbiter(app)
-            plain_start.announce(
-                self.settings, lambda level, line: arbiter.log.log(level, "%s", PREFIX + line)
-            )
+            plain_start.announce(self.settings, _log_of(arbiter))
             return arbiter
         if self.settings.refork is None:
             return SealingArbiter(app, self.settings)
@@ -81,6 +86,10 @@ class Gunicorn(Engine):
         from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 
         return ReforkingArbiter(app, self.settings)
+
+
+def _log_of(arbiter: Arbiter) -> Log:
+    return lambda level, line: arbiter.log.log(level, "%s", PREFIX + line)
 
 
 engine = Gunicorn.switch_on()
@@ -102,6 +111,8 @@ def configure(**settings: Any) -> None:
         TypeError: there is no such setting, or gunicorn does not know it.
         UnknownPolicy: no policy has that name.
     """
+    if off.why():
+        return
     for name in settings:
         if name not in _CONFIGURABLE:
             raise TypeError(f"configure() got an unexpected keyword argument {name!r}")
