@@ -13,11 +13,12 @@ from collections.abc import Callable
 import click
 
 from pasture.cli.numbers import Number, Whole
+from pasture.doctor.server import server_of
 from pasture.errors import PortTaken, UsageError
 from pasture.metrics.named import Named
 from pasture.proc.sampler import sample_tree
 from pasture.proc.stat import start_time
-from pasture.proc.tree import is_running, only_master, require_memory_of, server_of
+from pasture.proc.tree import is_running, only_master, require_memory_of
 
 Find = Callable[[], int | None]
 """Gives the pid of the server's master; None while there is none."""

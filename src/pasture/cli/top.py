@@ -15,6 +15,7 @@ from pasture.cli.numbers import PID, Number
 from pasture.display.atomic import STANDARD_OUTPUT, require_writable, write_json
 from pasture.display.json_option import json_option
 from pasture.display.terminal import error_terminal
+from pasture.doctor.server import server_of
 from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
 from pasture.proc.images import image_of, mapping_of
@@ -89,7 +90,7 @@ def _master(pid: int | None) -> int:
         chosen = tree.only_master("top")
     else:
         tree.require_memory_of(pid)
-        chosen = tree.server_of(pid, "top")
+        chosen = server_of(pid, "top")
     return tree.master_of(chosen, forked_only=False) or chosen
 
 

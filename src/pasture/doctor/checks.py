@@ -33,6 +33,18 @@ def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
 # --- Checks ---------------------------------------------------------------------------
 
 
+def effect(seen: Evidence) -> Iterator[Finding]:
+    """A server that asks for a seal and has none."""
+    if seen.state.kind == "without effect":
+        yield Finding(
+            "effect",
+            True,
+            f"pasture is {seen.state}",
+            cost="workers share what they would without pasture",
+            fix="fix the reason, and start the server again" + see("turn-off"),
+        )
+
+
 def garbage_collector(seen: Evidence) -> Iterator[Finding]:
     """Libraries that turn the collector on again undo gc.disable()."""
     if seen.notes is None:
@@ -153,6 +165,7 @@ def probe(seen: Evidence) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Check, ...] = (
+    effect,
     hung_workers,
     endangered,
     steps.hazards,
