@@ -98,7 +98,11 @@ def test_every_process_of_a_server_that_reforks_leads_to_its_mold(serve):
 
 
 def test_a_thread_of_the_mold_is_an_obstacle(serve):
-    server = serve(options=("--refork", "3", "--accept", "threads"), app="drill_app:app", env={"DRILL_THREAD": "1"})
+    server = serve(
+        options=("--refork", "3", "--accept", "threads"),
+        app="drill_app:app",
+        env={"DRILL_THREAD": "1"},
+    )
     found = pasture("doctor", str(server.pid))
     assert found.returncode == OBSTACLES
     assert "! hazards: " in found.stdout

@@ -9,9 +9,11 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
+from pasture.display.units import megabytes
 from pasture.doctor import hung, sharing, steps, trouble
 from pasture.doctor.evidence import Evidence
 from pasture.doctor.findings import Check, Finding
+from pasture.doctor.trouble import is_near
 from pasture.errors import see
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
@@ -151,6 +153,9 @@ def endangered(seen: Evidence) -> Iterator[Finding]:
     for one in trouble.troubles(seen.master, workers, seen.usage, is_sealed=is_sealed):
         if one.kind != "preload":  # `sharing.preloading` knows more
             yield Finding(one.kind, True, one.what, one.cost, one.fix)
+    if seen.usage is not None and not is_near(seen.usage):
+        left, limit = megabytes(seen.usage.headroom_bytes), megabytes(seen.usage.limit_bytes)
+        yield Finding("limit", False, f"{left} are left of the limit of {limit}")
 
 
 def probe(seen: Evidence) -> Iterator[Finding]:

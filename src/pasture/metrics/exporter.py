@@ -9,11 +9,12 @@ Remembers only how much private memory each worker had first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 
 from pasture.doctor.server import KINDS, parent_of_workers, state_of
 from pasture.errors import MissingExtra, PastureError
 from pasture.proc import tree
-from pasture.proc.cgroup import read_usage
+from pasture.proc.cgroup import read_oom_kills, read_usage
 from pasture.proc.sampler import ProcessMemory, Sample, sample_tree
 from pasture.proc.stat import read_stat
 from pasture.proc.tasks import is_locked
@@ -40,6 +41,9 @@ except ImportError as error:
 
 _TRIES = 5
 _LEFT = "Part of the limit of the server's control group that is left, 1 without a limit"
+_LIMIT = "Memory limit of the server's control group, +Inf without a limit"
+_ROOM = "Memory until that limit, with clean file pages counted as free"
+_KILLS = "Processes of the server's control group that the kernel has killed for memory"
 _GROWTH = "Private memory of a worker above what it had right after its fork"
 _LEAK = "Bytes by which a worker grows with each request, 0 where it does not go on to"
 _LOCKED = "Whether a worker of a web server waits for a lock where it should for connections"
@@ -85,6 +89,11 @@ class ServerCollector(Collector):
             usage = read_usage(self.master_pid)
             left = 1.0 if usage is None else usage.headroom_bytes / max(1, usage.limit_bytes)
             yield GaugeMetricFamily("pasture_limit_left_ratio", _LEFT, left)
+            limit, room = (inf, inf) if usage is None else (usage.limit_bytes, usage.headroom_bytes)
+            yield GaugeMetricFamily("pasture_limit_bytes", _LIMIT, limit)
+            yield GaugeMetricFamily("pasture_headroom_bytes", _ROOM, room)
+            kills = read_oom_kills(self.master_pid)
+            yield CounterMetricFamily("pasture_oom_kills", _KILLS, kills)
             yield from _faults(sample, entries)
             yield _state(self.master_pid, snapshot)
         if snapshot is not None:

@@ -149,7 +149,9 @@ def test_the_seal_is_reported_and_is_0_where_there_was_none(server: Any) -> None
     assert (metrics["pasture_seal_sealed", ()], metrics["pasture_seal_seconds", ()]) == (1, 0.25)
     for unsealed in (None, Snapshot({}, Counts(), None)):
         server["readings"] = [sample()]
-        metrics = collected(ServerCollector(10, lambda pid, known=unsealed: known))
+        collector = ServerCollector(10)
+        collector._read = {10: unsealed}.get
+        metrics = collected(collector)
         assert metrics["pasture_seal_info", ("", "", "")] == 1
         figures = {v for (name, _), v in metrics.items() if name.startswith("pasture_seal_")}
         assert figures == {0, 1}
