@@ -22,7 +22,6 @@ from pasture.proc.sampler import Sample, Series, read_together, sample_tree, sam
 from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import read_entries, workers_among
 from pasture.sealing import snapshot
-from pasture.sealing.policy import POLICIES
 from pasture.trial import diagnosis, load, server
 from pasture.trial.load import Progress
 from pasture.trial.measurement import Run, Shutdown, median_private_bytes
@@ -30,6 +29,7 @@ from pasture.trial.notes import shortfalls
 from pasture.trial.plan import TrialPlan
 from pasture.trial.responses import always_failing
 from pasture.trial.server import Pause, RunFiles
+from pasture.trial.servers.facts import TRIED
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5
@@ -61,7 +61,7 @@ class Job:
     @property
     def warms_up(self) -> bool:
         """Whether requests are served before the fork."""
-        return POLICIES[self.policy].warms_up
+        return TRIED[self.policy].warms_up
 
 
 def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
@@ -106,7 +106,7 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         answers=result.answers,
         paths=result.paths,
         report=report,
-        shortfalls=shortfalls(POLICIES[job.policy], final, report, said),
+        shortfalls=shortfalls(TRIED[job.policy], final, report, said),
         causes=causes,
     )
 

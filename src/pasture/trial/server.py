@@ -1,7 +1,8 @@
 """One server under one policy: its command line, its environment, its first answer.
 
-Owns how a policy reaches the server. The server itself is `pasture run SERVER ...`, or the plain
-server under `stock`, which the user could start by hand in the same way.
+Owns how a policy reaches the server. The server itself is `pasture run SERVER ...`, or its own
+command under `plain` and on some servers `stock`, which the user could start by hand in the same
+way.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
+from pasture import off
 from pasture.display.progress import Moved, OnEvent
 from pasture.display.units import duration
 from pasture.errors import MissingExtra, UsageError
@@ -26,7 +28,7 @@ from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
 from pasture.serving.settings import to_environment
 from pasture.trial import diagnosis
 from pasture.trial.plan import TrialPlan
-from pasture.trial.servers.facts import STOCK, Phrases, Start
+from pasture.trial.servers.facts import PLAIN, STOCK, Phrases, Start
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable
 from pasture.warmup.guard import STEP_S, TOTAL_S
@@ -105,11 +107,9 @@ def server_environment(
     Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are
     those from which the server would take an option that is not for a trial.
     """
-    ours = to_environment(
-        policy=policy,
-        warm_file=files.warm,
-        report_file=files.report,
-    )
+    ours = to_environment(policy=policy, warm_file=files.warm, report_file=files.report)
+    if policy == PLAIN:  # a configuration may have pasture's line
+        ours = {off.VARIABLE: "off"}
     whole = environment(
         {
             **plan.env,

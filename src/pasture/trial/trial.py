@@ -31,7 +31,6 @@ from pasture.errors import (
 from pasture.launch.session import guarded, pausing
 from pasture.proc import processor
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.sealing.policy import POLICIES
 from pasture.trial import responses
 from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
 from pasture.trial.notes import notes_on
@@ -39,6 +38,7 @@ from pasture.trial.plan import TrialPlan, check_plan
 from pasture.trial.responses import Answers, Disagreement
 from pasture.trial.run import FindCauses, Job, private_a_worker, run_job
 from pasture.trial.server import Pause, features_of, require_server
+from pasture.trial.servers.facts import TRIED
 from pasture.trust import private_files
 
 _CONFIRMING_REPEATS = 4
@@ -195,7 +195,7 @@ class _Trial:
         """A policy's failure, with a question where its warm-up may be the reason."""
         if not isinstance(error, AppDidNotAnswer) or not self.runs:
             return error
-        if not POLICIES[policy].warms_up or POLICIES[self.reference].warms_up:
+        if not TRIED[policy].warms_up or TRIED[self.reference].warms_up:
             return error
         question = f"does the warm-up leave something behind in the parent?{see('gunicorn')}"
         return AppDidNotAnswer(

@@ -49,6 +49,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(doctor, "gather", gather)
     monkeypatch.setattr(doctor, "built_alone", lambda _evidence: [BUILT])
+    monkeypatch.setattr(doctor.server, "server_of", lambda pid, _command: pid)
     monkeypatch.setattr(tree, "only_master", lambda _command: 42)
     return pids
 
@@ -83,7 +84,8 @@ def test_large_imports_of_a_worker_are_an_obstacle_that_a_preload_ends(
     looked_at: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BUILT, "bytes", 26_000_000)
-    first, cost, fix, *_ = run("7").output.splitlines()
+    state, first, cost, fix, *_ = run("7").output.splitlines()
+    assert state == "loading"
     assert first == "! own-imports: a worker imported for itself, at its work: pandas (26.0 MB)"
     assert (
         "about 26.0 MB" in cost and "`pasture run --preload pandas.core.frame` imports most" in fix
@@ -104,6 +106,7 @@ def test_an_obstacle_is_an_error_after_the_findings_are_printed_and_written(
     assert "fix:" in result.output
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["master"] == 13
+    assert found["state"] == {"kind": "loading", "why": ""}
     assert [each["check"] for each in found["findings"] if each["is_obstacle"]] == ["threads"]
 
 
