@@ -1,4 +1,4 @@
-"""A WSGI application that serves in the process that has imported it, and answers otherwise elsewhere.
+"""A WSGI application for the process that imported it: elsewhere it answers otherwise.
 
 A stand-in for all that holds at its import what a fork breaks, and that nothing can see.
 """

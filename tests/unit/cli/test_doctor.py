@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pasture.cli import doctor
-from pasture.doctor import waits
+from pasture.doctor import server, waits
 from pasture.doctor.evidence import Evidence, Worker
 from pasture.doctor.notes import Notes
 from pasture.doctor.threads import Thread
@@ -49,7 +49,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(doctor, "gather", gather)
     monkeypatch.setattr(doctor, "built_alone", lambda _evidence: [BUILT])
-    monkeypatch.setattr(doctor.server, "server_of", lambda pid, _command: pid)
+    monkeypatch.setattr(server, "server_of", lambda pid, _command: pid)
     monkeypatch.setattr(tree, "only_master", lambda _command: 42)
     return pids
 
