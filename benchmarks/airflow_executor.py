@@ -23,7 +23,7 @@ from rich.table import Table
 
 from matrix.engines.engine import memory_of
 from matrix.engines.environments import python_for
-from pasture.launch.session import environment
+from pasture_tools.launch.session import environment
 
 METHOD = "AIRFLOW__CORE__MP_START_METHOD"
 PRELOAD = "AIRFLOW__CORE__MP_FORKSERVER_PRELOAD"

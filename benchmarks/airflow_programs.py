@@ -21,8 +21,8 @@ from benchmarks.airflow_scheduler import settings_of
 from benchmarks.site_programs import Sampled
 from matrix.engines.environments import python_for
 from matrix.environments import uv
-from pasture.launch.ports import LOOPBACK, free_port, listens
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.ports import LOOPBACK, free_port, listens
+from pasture_tools.launch.session import Group, environment
 
 TASKS = 2
 TIMEOUT_S = 600.0

@@ -27,8 +27,8 @@ from rich.table import Table
 from benchmarks.airflow_executor import WAYS
 from matrix.engines.engine import memory_of
 from matrix.engines.environments import python_for
-from pasture.launch.ports import LOOPBACK, free_port, listens
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.ports import LOOPBACK, free_port, listens
+from pasture_tools.launch.session import Group, environment
 
 DAGS = Path(__file__).parents[1] / "matrix" / "engines" / "programs" / "airflow_dags"
 TIMEOUT_S = 900.0

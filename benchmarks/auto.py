@@ -23,11 +23,11 @@ from rich.table import Table
 from matrix.sites.catalog import Site, load_sites
 from matrix.sites.environments import make_environment, variables
 from matrix.sites.runs import prepared
-from pasture.launch.ports import LOOPBACK, free_port
-from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import read_memory
 from pasture.servers.engines import ENGINES
+from pasture_tools.launch.ports import LOOPBACK, free_port
+from pasture_tools.launch.session import Group
 
 MB = 1e6
 CLIENTS = 4

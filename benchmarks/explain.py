@@ -21,8 +21,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from pasture.explain.explain import explain
-from pasture.explain.explanation import Explanation
+from pasture_tools.explain.explain import explain
+from pasture_tools.explain.explanation import Explanation
 
 PROGRAM = Path(__file__).parent.parent / "tests" / "programs" / "dirty_pages.py"
 CAUSES = (

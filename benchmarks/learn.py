@@ -33,11 +33,11 @@ from matrix.sites.catalog import MeasuredSite, load_measured
 from matrix.sites.environments import make_environment
 from matrix.sites.environments import variables as known_variables
 from matrix.spread import spread_of
-from pasture.launch.ports import free_port
-from pasture.launch.session import Group
 from pasture.proc import tree
 from pasture.proc.smaps import read_memory
 from pasture.warmup.requests import read_requests
+from pasture_tools.launch.ports import free_port
+from pasture_tools.launch.session import Group
 
 PACKAGES = REPOSITORY / "build" / "learn"
 PANDAS = "pandas==3.1.1"

@@ -19,15 +19,15 @@ from rich.console import Console
 
 from benchmarks.site import DATA, SITE, make_plan
 from matrix.herd import Herd, Load
-from pasture.display import progress
-from pasture.display.terminal import output_terminal
-from pasture.launch.ports import listens
 from pasture.proc.cgroup import read_usage
 from pasture.serving.settings import to_environment
 from pasture.sizing import parse_bytes
-from pasture.trial import TrialPlan, run_trial, table
-from pasture.trial.measurement import workers_under_limit
 from pasture_lab.processes.cgroup import MemoryGroup, memory_group
+from pasture_tools.display import progress
+from pasture_tools.display.terminal import output_terminal
+from pasture_tools.launch.ports import listens
+from pasture_tools.trial import TrialPlan, run_trial, table
+from pasture_tools.trial.measurement import workers_under_limit
 
 DIRECTORY = DATA.parent / "limit"
 CLIENTS = 4

@@ -22,10 +22,10 @@ from rich.console import Console
 from benchmarks import refork_asgi
 from benchmarks.site import DATA, SITE, make_plan
 from matrix.herd import AT_ANY_PRICE, Herd, Load, Sent
-from pasture.display import progress
-from pasture.display.terminal import output_terminal
-from pasture.trial import TrialResult, run_trial, table
-from pasture.trial.measurement import percentile
+from pasture_tools.display import progress
+from pasture_tools.display.terminal import output_terminal
+from pasture_tools.trial import TrialResult, run_trial, table
+from pasture_tools.trial.measurement import percentile
 
 DIRECTORY = DATA.parent / "bench-refork"
 LIMITS = "50,200,500,600,700,800,900"

@@ -22,8 +22,8 @@ from rich.table import Table
 
 from benchmarks.uvicorn_workers import APP, PASTURE, PATHS, TIMEOUT_S, WARM, Served
 from matrix.spread import spread_of
-from pasture.launch.ports import LOOPBACK
 from pasture.scoreboard.reader import read_entries
+from pasture_tools.launch.ports import LOOPBACK
 
 REFORK = ("--refork", "50,100000")
 VARIANTS: Mapping[str, Sequence[str]] = {

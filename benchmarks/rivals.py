@@ -27,9 +27,9 @@ from rich.table import Table
 from benchmarks.site import DATA, SITE, make_plan
 from matrix.herd import Load
 from matrix.spread import paired_ratio, spread_of
-from pasture.launch.ports import LOOPBACK, free_port, listens
-from pasture.launch.session import Group, environment
-from pasture.trial import TrialPlan
+from pasture_tools.launch.ports import LOOPBACK, free_port, listens
+from pasture_tools.launch.session import Group, environment
+from pasture_tools.trial import TrialPlan
 
 CONFIGURATION = Path(__file__).parent / "programs" / "rivals_conf.py"
 FORK_SERVER = Path(__file__).parent / "programs" / "rivals_fork_server.py"

@@ -22,13 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 from matrix.spread import Spread, spread_of
-from pasture.display import progress
-from pasture.display.terminal import output_terminal
-from pasture.trial import TrialPlan, TrialResult, run_trial, table
-from pasture.trial.document import as_document
-from pasture.trial.figures import P99, PRIVATE, PROCESSOR, REQUESTS, Figure
-from pasture.trial.measurement import paired_ratios
 from pasture.warmup.requests import read_requests
+from pasture_tools.display import progress
+from pasture_tools.display.terminal import output_terminal
+from pasture_tools.trial import TrialPlan, TrialResult, run_trial, table
+from pasture_tools.trial.document import as_document
+from pasture_tools.trial.figures import P99, PRIVATE, PROCESSOR, REQUESTS, Figure
+from pasture_tools.trial.measurement import paired_ratios
 
 SITE = Path(__file__).resolve().parent.parent / "demo"
 DATA = Path(__file__).resolve().parent.parent / "var" / "bench-site"

@@ -25,9 +25,9 @@ import click
 
 from benchmarks.image import SITE, load, require_started
 from matrix.redis_server import redis_server
-from pasture.launch.ports import free_port, listens
-from pasture.launch.session import Group, tail
 from pasture.proc import smaps, tree
+from pasture_tools.launch.ports import free_port, listens
+from pasture_tools.launch.session import Group, tail
 
 BIN = Path(sys.executable).parent
 WORKERS = 4

@@ -25,8 +25,8 @@ from rich.console import Console
 from rich.table import Table
 
 from matrix.spread import paired_ratio, spread_of
-from pasture.launch.ports import LOOPBACK, free_port
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.ports import LOOPBACK, free_port
+from pasture_tools.launch.session import Group, environment
 
 PASTURE = (sys.executable, "-m", "pasture", "run")
 PATHS = ("/items/0", "/items/1/5", "/items/2?limit=5", "/items/3/7", "/openapi.json")

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pasture.errors import ServerFailed
-from pasture.launch.session import Group
+from pasture_tools.launch.session import Group
 
 MB = 1e6
 LIMIT_S = 600

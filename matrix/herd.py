@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pasture.launch.ports import LOOPBACK, free_port, listens
-from pasture.launch.session import Group, environment
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_scoreboard
 from pasture.warmup.requests import Request
+from pasture_tools.launch.ports import LOOPBACK, free_port, listens
+from pasture_tools.launch.session import Group, environment
 
 TIMEOUT_S = 60.0
 AT_ANY_PRICE = Path(__file__).resolve().parents[1] / "tests" / "programs" / "any_price"

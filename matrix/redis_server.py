@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Self
 
 from matrix.environments import REPOSITORY
-from pasture.launch.ports import free_port, listens
-from pasture.launch.session import Group
+from pasture_tools.launch.ports import free_port, listens
+from pasture_tools.launch.session import Group
 
 TIMEOUT_S = 60.0
 

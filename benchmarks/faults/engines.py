@@ -17,7 +17,7 @@ from matrix.engines import dask_node, spark_cluster
 from matrix.engines.dask_node import SEALED_WORDS
 from matrix.engines.engine import Place, Variant
 from matrix.redis_server import redis_server
-from pasture.launch.ports import LOOPBACK, free_port
+from pasture_tools.launch.ports import LOOPBACK, free_port
 
 WORKERS = 3
 _SEALED = ("-m", "pasture", "run")

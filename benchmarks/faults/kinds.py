@@ -20,7 +20,7 @@ from typing import Protocol
 
 from benchmarks.faults.load import Loss
 from benchmarks.faults.servers import SERVED_IMAGE, WORKERS, Place
-from pasture.launch.ports import LOOPBACK
+from pasture_tools.launch.ports import LOOPBACK
 
 STOPPED_S = (1.0, 4.0)
 SHORT_S = (2.0, 4.0)

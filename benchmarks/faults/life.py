@@ -19,7 +19,7 @@ from benchmarks.faults.servers import names, reached
 from benchmarks.faults.tally import Tally
 from matrix.engines.engine import Place, Variant
 from matrix.engines.environments import python_for
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.session import Group, environment
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "matrix" / "engines" / "programs"
 START_S = 300.0

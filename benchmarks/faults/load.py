@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture.launch.ports import LOOPBACK, free_port
 from pasture.scoreboard import layout
+from pasture_tools.launch.ports import LOOPBACK, free_port
 
 ANSWER_S = 60.0
 """How long a client waits for an answer."""

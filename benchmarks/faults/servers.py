@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from matrix.herd import AT_ANY_PRICE
-from pasture.launch.ports import LOOPBACK, free_port, listens
-from pasture.launch.session import Group, environment
 from pasture.proc.tree import forked_workers, is_running
 from pasture.scoreboard.reader import read_scoreboard
+from pasture_tools.launch.ports import LOOPBACK, free_port, listens
+from pasture_tools.launch.session import Group, environment
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "tests" / "programs"

@@ -25,9 +25,9 @@ from matrix.agents.services import service
 from matrix.agents.sink import LOOPBACK, Mark, Sink
 from matrix.environments import REPOSITORY, run
 from pasture.errors import PastureError
-from pasture.launch.ports import free_port
-from pasture.launch.session import Group, environment
 from pasture.proc import smaps
+from pasture_tools.launch.ports import free_port
+from pasture_tools.launch.session import Group, environment
 
 WORKERS = 2
 REQUESTS = 10

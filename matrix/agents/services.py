@@ -17,8 +17,8 @@ from matrix.agents.sink import LOOPBACK
 from matrix.environments import REPOSITORY
 from matrix.redis_server import redis_server
 from pasture.errors import ServerFailed
-from pasture.launch.ports import free_port
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.ports import free_port
+from pasture_tools.launch.session import Group, environment
 
 START_S = 60.0
 _OTHER_USER = 65534

@@ -16,8 +16,8 @@ from typing import Any
 import click
 
 from matrix.engines.engine import Figures, Place, memory_of
-from pasture.launch.ports import LOOPBACK
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.ports import LOOPBACK
+from pasture_tools.launch.session import Group, environment
 
 TIMEOUT_S = 600.0
 EACH_S = 30.0

@@ -17,8 +17,8 @@ from typing import Any
 
 from matrix.engines.engine import Place
 from pasture.errors import ServerFailed
-from pasture.launch.ports import LOOPBACK, free_port
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.ports import LOOPBACK, free_port
+from pasture_tools.launch.session import Group, environment
 
 TIMEOUT_S = 900.0
 PROGRAMS = Path(__file__).with_name("programs")

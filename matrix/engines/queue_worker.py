@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.session import Group, environment
 
 PROGRAMS = Path(__file__).with_name("programs")
 TIMEOUT_S = 300

@@ -19,8 +19,8 @@ import click
 import psutil
 
 from matrix.engines.engine import Place
-from pasture.launch.ports import LOOPBACK, free_port
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.ports import LOOPBACK, free_port
+from pasture_tools.launch.session import Group, environment
 
 NODES = 2
 CORES_A_NODE = 4

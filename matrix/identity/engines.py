@@ -20,9 +20,9 @@ from typing import Any
 
 from matrix.engines.environments import python_for
 from matrix.redis_server import redis_server
-from pasture.launch.ports import free_port
-from pasture.launch.session import Group, environment
 from pasture.learning import file as learned
+from pasture_tools.launch.ports import free_port
+from pasture_tools.launch.session import Group, environment
 
 PROGRAMS = Path(__file__).with_name("programs")
 WORKERS = 2

@@ -28,9 +28,9 @@ from matrix.sites.catalog import Site
 from matrix.sites.environments import PREPARE_S, restore_data, variables
 from matrix.sites.modes import Mode
 from pasture.errors import PastureError
-from pasture.launch.ports import LOOPBACK, free_port
-from pasture.launch.session import Group
 from pasture.proc import tree
+from pasture_tools.launch.ports import LOOPBACK, free_port
+from pasture_tools.launch.session import Group
 
 STOP_S = 60.0
 _RELOADED_S = 2.0

@@ -1,27 +1,8 @@
-"""`python -m pasture`, and the command `pasture`: an interrupt while it is still being imported."""
+"""`python -m pasture`: the command. No module imports this one."""
 
 from __future__ import annotations
 
-import sys
-
-
-def main() -> None:
-    """Run the command line; ends the process."""
-    try:
-        import signal
-
-        # As Ctrl-C: what a command has started and written is put away before it ends.
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:
-                signal.signal(number, signal.default_int_handler)
-        from pasture.cli.main import run
-
-        code = run()
-    except KeyboardInterrupt:
-        sys.stderr.write("interrupted\n")
-        code = 130  # pasture.cli.main.INTERRUPTED
-    sys.exit(code)
-
+from pasture_tools.__main__ import main
 
 if __name__ == "__main__":
     main()

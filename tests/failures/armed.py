@@ -5,7 +5,7 @@ import sys
 
 import failing
 
-from pasture.cli.main import run
+from pasture_tools.cli.main import run
 
 failing.calls(*map(int, os.environ["FAILURE_OF"].split()))
 sys.exit(run(sys.argv[1:]))

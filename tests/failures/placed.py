@@ -31,7 +31,7 @@ from typing import Any
 
 from known import FSTAT, READ, UNREAD, WAKEUP, is_known
 
-from pasture.launch.ports import free_port
+from pasture_tools.launch.ports import free_port
 
 HERE = Path(__file__).parent
 ARMED = str(HERE / "armed.py")

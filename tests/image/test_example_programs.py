@@ -15,8 +15,8 @@ import pytest
 from images import make_environment
 
 from matrix.redis_server import redis_server
-from pasture.launch.ports import free_port, listens
-from pasture.launch.session import Group
+from pasture_tools.launch.ports import free_port, listens
+from pasture_tools.launch.session import Group
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLE, DEMO = REPOSITORY / "examples" / "programs", REPOSITORY / "demo"
@@ -53,7 +53,7 @@ def site(tmp_path: Path) -> Path:
     for name, module in {
         "gunicorn": "gunicorn.app.wsgiapp:run",
         "celery": "celery.__main__:main",
-        "pasture": "pasture.__main__:main",
+        "pasture": "pasture_tools.__main__:main",
     }.items():
         script = folder / "venv" / "bin" / name
         of, _, function = module.partition(":")

@@ -23,8 +23,8 @@ import pytest
 from images import BIN, STUB
 from test_image_containers import require_containers
 
-from pasture.launch.ports import free_port
 from pasture.proc import tree
+from pasture_tools.launch.ports import free_port
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -66,7 +66,7 @@ def first_stage() -> str:
     ours = [path for path in sys.path if path.endswith("site-packages")]
     packages = "".join(f"import site; site.addsitedir({path!r})\n" for path in ours)
     script = "#!/app/venv/bin/python\nfrom gunicorn.app.wsgiapp import run\nrun()\n"
-    pasture = "#!/app/venv/bin/python\nfrom pasture.cli.main import main\nmain()\n"
+    pasture = "#!/app/venv/bin/python\nfrom pasture_tools.cli.main import main\nmain()\n"
     closed = {*BIN.resolve().parents, *Path(sys.executable).resolve().parents}  # as root's home
     return f"""\
 mkdir -p /app/src/mysite; cd /app; chmod a+rx {shlex.join(map(str, closed))}

@@ -27,8 +27,8 @@ from running import waits_in_select
 from test_image_site import PRELOAD, SITE
 
 from matrix.redis_server import redis_server
-from pasture.launch.ports import free_port, listens
-from pasture.launch.session import Group
+from pasture_tools.launch.ports import free_port, listens
+from pasture_tools.launch.session import Group
 
 pytestmark = [pytest.mark.once, pytest.mark.integration, pytest.mark.timeout(600)]
 

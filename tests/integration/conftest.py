@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from running import TIMEOUT_S, Running, environment, listens, waits_in_select
 
-from pasture.launch.ports import free_port
+from pasture_tools.launch.ports import free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 

@@ -15,12 +15,12 @@ from unittest.mock import patch
 import click
 import psutil
 
-from pasture.cli.run import command as pasture_run
 from pasture.errors import PastureError
-from pasture.launch.ports import listens
-from pasture.launch.session import Group, environment
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard
+from pasture_tools.cli.run import command as pasture_run
+from pasture_tools.launch.ports import listens
+from pasture_tools.launch.session import Group, environment
 
 __all__ = ["TIMEOUT_S", "Running", "environment", "listens", "waits_in_select"]
 

@@ -10,13 +10,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import psutil
 import pytest
 
-from pasture.launch.ports import free_port
-from pasture.trial.client.closed_loop import ClosedLoop, prepare
-from pasture.trial.client.record import Record
-from pasture.trial.load import read_progress, read_result, sending
-from pasture.trial.plan import TrialPlan
-from pasture.trial.server import RunFiles
 from pasture.warmup.requests import Request
+from pasture_tools.launch.ports import free_port
+from pasture_tools.trial.client.closed_loop import ClosedLoop, prepare
+from pasture_tools.trial.client.record import Record
+from pasture_tools.trial.load import read_progress, read_result, sending
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.server import RunFiles
 
 pytestmark = pytest.mark.once
 

@@ -22,7 +22,7 @@ import click
 import pytest
 
 from pasture import errors
-from pasture.cli.main import INTERRUPTED, cli, run
+from pasture_tools.cli.main import INTERRUPTED, cli, run
 
 pytestmark = [
     pytest.mark.once,
@@ -94,7 +94,7 @@ def imported() -> None:
     """What commands import is imported once, and not by each fork."""
     for name in (
         *("numpy", "plotly.graph_objects"),
-        *("pasture.explain.explain", "pasture.explain.html"),
+        *("pasture_tools.explain.explain", "pasture_tools.explain.html"),
         *("pasture_image.build.making", "pasture_lab.lab"),
     ):
         importlib.import_module(name)
@@ -164,9 +164,9 @@ def ended(
                 os.close(number) if target is None else os.dup2(target, number)
             sys.stdin, sys.stderr = open(0), open(2, "w", errors="backslashreplace")
             sys.stdout = None if out is None else open(1, "w")
-            os.environ.update(
-                {"HOME": str(place), "TMPDIR": str(temporary), "TERM": "dumb"} | (environ or {})
-            )
+            home = {"HOME": str(place), "XDG_CACHE_HOME": str(folder / "cache")}
+            own = {"TMPDIR": str(temporary), "TERM": "dumb"}
+            os.environ.update(home | own | (environ or {}))
             os.execve = lambda *_: os._exit(STARTED)  # type: ignore[assignment]
             if not is_root:
                 give_up_privileges()

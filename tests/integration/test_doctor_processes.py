@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from pasture.doctor.notes import Notes
-from pasture.doctor.threads import read_threads
 from pasture.errors import UsageError
 from pasture.proc import tree
 from pasture.proc.maps import read_maps
-from pasture.proc.sampler import sample_tree
-from pasture.top.watch import Watch
+from pasture_tools.doctor.notes import Notes
+from pasture_tools.doctor.threads import read_threads
+from pasture_tools.proc.sampler import sample_tree
+from pasture_tools.top.watch import Watch
 
 pytestmark = pytest.mark.once
 PROC = Path("/proc")
@@ -105,7 +105,7 @@ def test_children_that_were_started_anew_are_counted_as_such():
 
 
 def test_a_process_that_is_no_python_is_an_error_of_the_call():
-    from pasture.doctor.evidence import gather
+    from pasture_tools.doctor.evidence import gather
 
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
         with pytest.raises(UsageError, match="does not run Python"):

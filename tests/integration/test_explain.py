@@ -16,11 +16,11 @@ import pytest
 pytest.importorskip("numpy")
 
 from pasture.errors import ProcessEnded, UsageError
-from pasture.explain.causes import Cause
-from pasture.explain.explain import explain
-from pasture.explain.sources import find_pair
-from pasture.explain.table import held
 from pasture.proc.smaps import read_memory
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.explain import explain
+from pasture_tools.explain.sources import find_pair
+from pasture_tools.explain.table import held
 
 pytestmark = pytest.mark.interpreter
 
@@ -297,7 +297,7 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
 @pytest.mark.skipif(chromium is None, reason="no Chromium on this machine")
 def test_the_page_draws_its_map_in_a_browser(noise, tmp_path):
     pytest.importorskip("plotly")
-    from pasture.explain.html import render_html
+    from pasture_tools.explain.html import render_html
 
     page = tmp_path / "page.html"
     page.write_text(render_html(noise, datetime(2026, 1, 2)))

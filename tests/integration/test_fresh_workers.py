@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from running import Running, environment
 
-from pasture.launch.ports import free_port
 from pasture.sealing.policy import POLICIES
+from pasture_tools.launch.ports import free_port
 
 pytestmark = pytest.mark.once
 

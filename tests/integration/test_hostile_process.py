@@ -14,10 +14,10 @@ pytest.importorskip("plotly")
 
 import numpy as np
 
-from pasture.explain.document import as_document
-from pasture.explain.explain import explain
-from pasture.explain.snapshot import RECORD
 from pasture.trust.untrusted_text import to_json
+from pasture_tools.explain.document import as_document
+from pasture_tools.explain.explain import explain
+from pasture_tools.explain.snapshot import RECORD
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "hostile.py"
 # What a terminal obeys, ends of lines that others see, and characters that turn a line around.

@@ -16,9 +16,9 @@ import pytest
 from images import Images
 from running import Running, environment
 
-from pasture.launch.ports import free_port
 from pasture.proc import smaps
-from pasture.proc.images import mapping_of, programs_of
+from pasture_tools.launch.ports import free_port
+from pasture_tools.proc.images import mapping_of, programs_of
 
 pytestmark = pytest.mark.once
 

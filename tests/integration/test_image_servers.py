@@ -18,7 +18,7 @@ from generations import refork, wait_for_roles
 from images import STUB, Images
 from running import TIMEOUT_S, Running, environment, listens
 
-from pasture.launch.ports import free_port
+from pasture_tools.launch.ports import free_port
 
 pytestmark = pytest.mark.once
 

@@ -10,9 +10,10 @@ import psutil
 import pytest
 
 from pasture.errors import ServerFailed
-from pasture.launch.session import Group, environment
-from pasture.proc import sampler, tree
-from pasture.trial.run import stop_and_measure
+from pasture.proc import tree
+from pasture_tools.launch.session import Group, environment
+from pasture_tools.proc import sampler
+from pasture_tools.trial.run import stop_and_measure
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
 
@@ -145,7 +146,7 @@ def test_a_group_whose_starter_is_killed_ends_with_all_that_it_started(tmp_path)
     starter = f"""
 import os, sys, time
 from pathlib import Path
-from pasture.launch.session import Group, guarded
+from pasture_tools.launch.session import Group, guarded
 folder = Path({str(tmp_path)!r}) / "folder"
 folder.mkdir()
 with guarded(folder):

@@ -90,7 +90,7 @@ def test_a_server_builds_before_the_fork_what_its_workers_have_built(serve, path
     assert first["module learned_lazily"] == file.NEW
     if _native.HAS_IMMORTALITY:
         assert 'pattern 0 "learned-[0-9]+"' in first
-        assert "code learned_lazily:imported_by" in first
+        assert "code learning_app:app" in first
 
     server = serve(app="learning_app:app", options=options)
     answer = server.get("/")

@@ -23,14 +23,14 @@ import pytest
 from running import TIMEOUT_S, listens
 
 from pasture.errors import NoPrivilege
-from pasture.launch.ports import free_port
 from pasture.scoreboard.reader import read_scoreboard
+from pasture_tools.launch.ports import free_port
 
 parser = pytest.importorskip("prometheus_client.parser")
 
 from prometheus_client import CollectorRegistry, generate_latest  # noqa: E402
 
-from pasture.metrics.exporter import ServerCollector  # noqa: E402
+from pasture_tools.metrics.exporter import ServerCollector  # noqa: E402
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = REPOSITORY / "tests" / "programs"
@@ -189,7 +189,7 @@ def test_recycles_are_counted(serve, export):
 def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(serve, tmp_path):
     (tmp_path / "measured.py").write_text(
         "from herd_app import app\n"
-        "from pasture.metrics.middleware import Metrics\n"
+        "from pasture_tools.metrics.middleware import Metrics\n"
         "application = Metrics(app, '/figures')\n"
     )
     server = serve(app="measured:application")

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from pasture.launch.ports import free_port
+from pasture_tools.launch.ports import free_port
 
 LEADERS = ("flock", "lockf", "exclusive file", "port")
 HELD = (

@@ -14,7 +14,7 @@ from running import PASTURE_RUN, environment
 
 from pasture import _native
 from pasture.scoreboard.reader import read_scoreboard
-from pasture.sealing import shown
+from pasture.sealing.seen import read_seal
 from pasture.servers.engines import ENGINES
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
@@ -69,7 +69,7 @@ def test_a_server_is_as_without_pasture(serve, word, start):
     assert server.get("/who")
     assert server.log.count(f"pasture: no seal: PASTURE={word} is set") == 1
     assert server.log.count("pasture:") == 1
-    assert shown.read(server.pid) is read_scoreboard(server.pid) is None
+    assert read_seal(server.pid, None) is read_scoreboard(server.pid) is None
 
 
 def test_the_start_file_of_the_environment_is_silent():

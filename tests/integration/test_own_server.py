@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from running import Running, environment, listens
 
-from pasture.launch.ports import free_port
+from pasture_tools.launch.ports import free_port
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 from running import TIMEOUT_S, Running, environment, listens
 
-from pasture.launch.ports import free_port
 from pasture.proc.tree import forked_workers
 from pasture.scoreboard.reader import read_scoreboard
+from pasture_tools.launch.ports import free_port
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 

@@ -15,7 +15,7 @@ import gunicorn
 import pytest
 from running import Running, environment
 
-from pasture.launch.ports import free_port
+from pasture_tools.launch.ports import free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 TIMEOUT_S = 60

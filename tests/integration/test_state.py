@@ -7,10 +7,10 @@ import time
 import pytest
 from running import Running, environment
 
-from pasture.doctor.server import parent_of_workers, server_of, state_of
-from pasture.metrics.exporter import ServerCollector
 from pasture.proc import tree
 from pasture.scoreboard.reader import read_entries
+from pasture_tools.doctor.server import parent_of_workers, server_of, state_of
+from pasture_tools.metrics.exporter import ServerCollector
 
 OBSTACLES = 15
 FORKS = "import os, time\nfor _ in range(2):\n    if not os.fork(): break\ntime.sleep(120)"

@@ -14,8 +14,8 @@ import pytest
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.figures import Counts
 from pasture.scoreboard.layout import Entry
-from pasture.top import table as text_table
-from pasture.top.watch import Limits, Row, Watch
+from pasture_tools.top import table as text_table
+from pasture_tools.top.watch import Limits, Row, Watch
 
 MB = 1_000_000
 SCREEN = Path(__file__).with_name("top_screen.txt")
@@ -90,7 +90,7 @@ def test_the_screen_shows_sorts_and_writes_snapshots(tmp_path):
     pytest.importorskip("textual")
     from textual.widgets import DataTable, Static
 
-    from pasture.top.screen import TopApp
+    from pasture_tools.top.screen import TopApp
 
     async def drive():
         app = TopApp(10, lambda: ROWS, interval_s=60, folder=tmp_path)
@@ -139,7 +139,7 @@ def text_of(picture):
 @pytest.mark.once
 def test_the_screen_is_that_of_the_reference():
     pytest.importorskip("textual")
-    from pasture.top.screen import TopApp
+    from pasture_tools.top.screen import TopApp
 
     shown = replace(
         ROWS[2],
@@ -165,7 +165,7 @@ def test_the_screen_is_that_of_the_reference():
 def test_the_screen_closes_with_the_reason_when_the_master_ends(tmp_path):
     pytest.importorskip("textual")
     from pasture.errors import ProcessEnded
-    from pasture.top.screen import TopApp
+    from pasture_tools.top.screen import TopApp
 
     def gone():
         raise ProcessEnded("process 10 has ended")

@@ -16,12 +16,12 @@ import psutil
 import pytest
 
 from pasture import errors
-from pasture.cli.main import run
-from pasture.launch.ports import free_port
-from pasture.launch.session import Group
-from pasture.trial.document import SCHEMA_FILE
-from pasture.trial.plan import TrialPlan
-from pasture.trial.server import wait_until_it_answers
+from pasture_tools.cli.main import run
+from pasture_tools.launch.ports import free_port
+from pasture_tools.launch.session import Group
+from pasture_tools.trial.document import SCHEMA_FILE
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.server import wait_until_it_answers
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SMALL = ("--workers", "2", "--requests", "60", "--env", "APP_OBJECTS=1000")

@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from running import TIMEOUT_S, Running, environment, listens
 
-from pasture.launch.ports import free_port
 from pasture.log_lines import WARM_UP_END, find
 from pasture.scoreboard.reader import read_scoreboard
+from pasture_tools.launch.ports import free_port
 
 pytest.importorskip("uvicorn")
 

@@ -18,10 +18,10 @@ import psutil
 import pytest
 from running import TIMEOUT_S, Running, environment, listens
 
-from pasture.doctor.evidence import gather
-from pasture.launch.ports import free_port
 from pasture.learning import file
 from pasture.scoreboard.reader import read_scoreboard
+from pasture_tools.doctor.evidence import gather
+from pasture_tools.launch.ports import free_port
 
 pytest.importorskip("pyuwsgi")
 

@@ -21,7 +21,7 @@ START = """
 import os, signal, subprocess, sys
 end = f"import os, time; time.sleep(6); os.kill({os.getpid()}, 15)"
 subprocess.Popen([sys.executable, "-c", end])
-from pasture.cli.main import main
+from pasture_tools.cli.main import main
 main()
 """
 

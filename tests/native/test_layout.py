@@ -153,7 +153,7 @@ def test_what_is_somewhere_else_is_kept_from_readers_in_python(run_program):
     out = run_program(
         """
         from pasture.interpreter import fields
-        from pasture.proc.pymalloc import own_pools
+        from pasture_tools.proc.pymalloc import own_pools
         def shift(field, bytes):
             rows = [row[0] for row in _native.private_fields()]
             _native.shift_field(rows.index(field), bytes)

@@ -15,7 +15,7 @@ def test_every_first_write_to_a_page_is_sampled_with_its_address(run_program):
         """
 import mmap
 from pasture.errors import NoPrivilege
-from pasture.proc.page_faults import FaultSampler
+from pasture_tools.proc.page_faults import FaultSampler
 memory = mmap.mmap(-1, 64 * mmap.PAGESIZE)
 try:
     sampler = FaultSampler((os.getpid(),))
@@ -60,7 +60,7 @@ def test_a_process_that_has_ended_is_passed_over(run_program):
     out = run_program(
         """
 from pasture.errors import NoPrivilege
-from pasture.proc.page_faults import FaultSampler
+from pasture_tools.proc.page_faults import FaultSampler
 gone = os.fork()
 if gone == 0: os._exit(0)
 os.waitpid(gone, 0)

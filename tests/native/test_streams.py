@@ -206,8 +206,9 @@ _native.keep_spare_end()  # it is there
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 in_child(without_files(True))
 in_child(without_files(False))
-os.close(spare[0])
-_native.keep_spare_end()
+for one in spare:
+    os.close(one)
+    _native.keep_spare_end()
 print(facts(socket.socket(fileno=spare[0]))["at_end"])
 """
     )
@@ -288,3 +289,52 @@ in_child(look)
     )
     end = "['BrokenPipeError', b'']"
     assert out.strip() in ("no right", f"[{end}, {end}]")
+
+
+def test_with_any_number_of_free_files_each_stream_is_replaced(run_program):
+    out = run_program(
+        PRELUDE
+        + """
+import resource
+clients = [one for _ in range(3) for one in connect()[:1]]
+_native.keep_spare_end()
+def with_free(count):
+    def look():
+        held = [os.open("/dev/null", os.O_RDONLY) for _ in range(count)]
+        highest = os.dup(0)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, highest + 1))
+        os.close(highest)
+        for one in held:
+            os.close(one)
+        before = [inode for _, inode in noted(*clients)]
+        _native.isolate_streams(noted(*clients), ())
+        return [inode in before for _, inode in noted(*clients)], [said(one)[1] for one in clients]
+    return look
+for count in range(6):
+    in_child(with_free(count))
+"""
+    )
+    assert out == "([False, False, False], [b'', b'', b''])\n" * 6
+
+
+def test_numbers_that_were_used_again_make_no_ring_of_epolls(run_program):
+    out = run_program(
+        PRELUDE
+        + """
+read, write = os.pipe()
+first, second = select.epoll(), select.epoll()
+for one, other in ((first, second), (second, first)):
+    number = os.dup(read)
+    one.register(number, select.EPOLLIN)
+    os.dup2(other.fileno(), number)
+os.write(write, b"x")
+numbers = (first.fileno(), second.fileno(), read + 4, read + 5)
+assert [os.readlink(f"/proc/self/fd/{one}") for one in numbers] == ["anon_inode:[eventpoll]"] * 4
+def look():
+    _native.isolate_streams((), numbers)
+    return first.poll(0), second.poll(0)
+in_child(look)
+print(len(first.poll(0)), len(second.poll(0)))
+"""
+    )
+    assert out == "([], [])\n1 1\n"

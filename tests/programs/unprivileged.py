@@ -35,15 +35,15 @@ def import_what_is_needed():
     import rich.console  # noqa: F401
 
     for name in (
-        "pasture.cli.main",
-        "pasture.cli.explain",
-        "pasture.cli.metrics",
+        "pasture_tools.cli.main",
+        "pasture_tools.cli.explain",
+        "pasture_tools.cli.metrics",
         "pasture.sealing.seal",
         "pasture.sealing.snapshot",
-        "pasture.explain.explain",
-        "pasture.explain.document",
-        "pasture.explain.html",
-        "pasture.explain.table",
+        "pasture_tools.explain.explain",
+        "pasture_tools.explain.document",
+        "pasture_tools.explain.html",
+        "pasture_tools.explain.table",
     ):
         importlib.import_module(name)
 

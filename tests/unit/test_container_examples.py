@@ -9,8 +9,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pasture.cli.main import cli
 from pasture.serving.settings import SETTINGS
+from pasture_tools.cli.main import cli
 
 yaml = pytest.importorskip("yaml")
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "containers"

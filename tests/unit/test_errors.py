@@ -5,8 +5,9 @@ import pkgutil
 import click
 import pytest
 
-from pasture import cli, errors
-from pasture.cli import main
+from pasture import errors
+from pasture_tools import cli
+from pasture_tools.cli import main
 
 KINDS = [
     kind

@@ -50,9 +50,6 @@ FLOORS = (
 )
 """Packages and modules right below an import package, from the roof to the ground."""
 
-APART: frozenset[str] = frozenset()
-"""Modules on another floor than their folder."""
-
 GROUND = FLOORS[-3]
 """Here packages may import each other, as long as none comes back to itself."""
 
@@ -122,8 +119,7 @@ def module_of(name: str, modules: Mapping[str, object]) -> str:
 
 def room(module: str) -> str:
     """The package or module right below an import package that a module belongs to."""
-    inner = module.partition(".")[2]
-    return inner if inner in APART else inner.partition(".")[0] or "__init__"
+    return module.split(".")[1] if "." in module else "__init__"
 
 
 def floor(module: str) -> int:
@@ -342,11 +338,11 @@ def test_what_runs_in_a_sealed_process_needs_the_standard_library_alone(promised
     ("module", "line"),
     [
         ("pasture.proc.smaps", "from pasture.scoreboard import reader"),
-        ("pasture.serving.sealer", "import pasture.trial.run"),
+        ("pasture.serving.sealer", "import pasture_tools.trial.run"),
         ("pasture.serving.setting", "from pasture.servers.engines import Row"),
-        ("pasture.explain.table", "def f():\n    from pasture.top import table"),
-        ("pasture.display.units", "if TYPE_CHECKING:\n    from ..cli import main"),
-        ("pasture.display.units", "from pasture.servers import engine"),
+        ("pasture_tools.explain.table", "def f():\n    from pasture_tools.top import table"),
+        ("pasture_tools.display.units", "if TYPE_CHECKING:\n    from ..cli import main"),
+        ("pasture_tools.display.units", "from pasture.servers import engine"),
         ("pasture.serving.settings", "from pasture.servers.gunicorn.arbiter import SealingArbiter"),
         ("pasture.servers.gunicorn.hooks", "from pasture.servers.gunicorn.refork import spawn"),
     ],

@@ -13,16 +13,16 @@ import pytest
 
 import pasture
 from pasture.interpreter import fields
-from pasture.proc.address_space import WORD_BYTES
-from pasture.proc.pymalloc import own_pools
+from pasture_tools.proc.address_space import WORD_BYTES
+from pasture_tools.proc.pymalloc import own_pools
 
 REPOSITORY = Path(pasture.__file__).parents[2]
 ROOMS = (
-    "src/pasture/explain",
-    "src/pasture/doctor",
+    "src/pasture_tools/explain",
+    "src/pasture_tools/doctor",
     "packages/image/src/pasture_image",
     "src/pasture/sealing/exit.py",
-    "src/pasture/proc/pymalloc.py",
+    "src/pasture_tools/proc/pymalloc.py",
 )
 OTHERS = {
     ("owners.py", "_MAX_KEY = 40"): "characters that are shown of a key",

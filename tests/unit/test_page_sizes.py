@@ -13,13 +13,13 @@ import numpy as np
 
 import pasture
 from pasture.errors import NoPrivilege
-from pasture.explain import allocator, new_memory, recognition
-from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES
-from pasture.explain.chunks import NO_CHUNKS
-from pasture.explain.regions import Regions
 from pasture.proc import os_page
 from pasture.proc.maps import Mapping
-from pasture.proc.page_faults import call_number
+from pasture_tools.explain import allocator, new_memory, recognition
+from pasture_tools.explain.allocator import HEADER_BYTES, POOL_BYTES
+from pasture_tools.explain.chunks import NO_CHUNKS
+from pasture_tools.explain.regions import Regions
+from pasture_tools.proc.page_faults import call_number
 
 pytestmark = pytest.mark.interpreter
 
@@ -37,9 +37,9 @@ OTHER_NUMBERS = {
     "native/seal/plug_resident.c": ("FRESH_MAX",),
     "pasture/own_values/identity.py": ("time_mid",),
     "pasture/own_values/seeding.py": ("_MAX_NOTED",),
-    "pasture/proc/elf.py": ("_MAX_NAME_BYTES",),
-    "pasture/launch/reaper.py": ("os.read",),
-    "pasture/launch/session.py": ("os.read",),
+    "pasture_tools/proc/elf.py": ("_MAX_NAME_BYTES",),
+    "pasture_tools/launch/reaper.py": ("os.read",),
+    "pasture_tools/launch/session.py": ("os.read",),
 }
 """Where such a number is something else, and words of the lines."""
 

@@ -20,10 +20,7 @@ from tests.unit.test_layers import (
 )
 
 TOOLS = "pasture_tools"
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.skip(reason="the command lies in pasture still"),
-]
+pytestmark = pytest.mark.once
 
 DOOR = "pasture.__main__"
 """`python -m pasture`: the one module of `pasture` that is the command, and that none imports."""

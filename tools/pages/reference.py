@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 
 import pasture
-from pasture.cli.main import cli
 from pasture.errors import PastureError
 from pasture.reasons import Reason
 from pasture.serving.settings import SETTINGS
+from pasture_tools.cli.main import cli
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
 LEFT_OUT = ("lab",)

@@ -20,9 +20,9 @@ from matrix.engines.queue_worker import PROGRAMS
 from matrix.engines.rows.granian import SERVER as GRANIAN
 from matrix.engines.rows.hypercorn import SERVER as HYPERCORN
 from matrix.environments import REPOSITORY
-from pasture.launch.ports import LOOPBACK, free_port
-from pasture.launch.session import Group, environment
 from pasture.learning import file
+from pasture_tools.launch.ports import LOOPBACK, free_port
+from pasture_tools.launch.session import Group, environment
 
 SEALED = "pasture: policy seal on "
 WORKERS = 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matrix.engines.answering import measured
 from matrix.engines.engine import Engine, Figures, Place, Variant
-from pasture.launch.ports import free_port
+from pasture_tools.launch.ports import free_port
 
 WORKERS = 4
 PROGRAM = Path(__file__).parents[1] / "programs" / "litserve_model.py"

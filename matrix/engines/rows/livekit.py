@@ -10,7 +10,7 @@ import click
 import psutil
 
 from matrix.engines.engine import Engine, Figures, Place, Variant, memory_of
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.session import Group, environment
 
 WORKERS = 4
 PROGRAM = Path(__file__).parents[1] / "programs" / "livekit_agent.py"

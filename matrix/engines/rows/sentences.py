@@ -6,7 +6,7 @@ from pathlib import Path
 
 from matrix.engines.answering import measured
 from matrix.engines.engine import Engine, Figures, Place, Variant
-from pasture.launch.ports import LOOPBACK, free_port
+from pasture_tools.launch.ports import LOOPBACK, free_port
 
 WORKERS = 4
 PROGRAMS = Path(__file__).parents[1] / "programs"

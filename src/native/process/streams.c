@@ -115,8 +115,11 @@ is_at_end(int number)
 {
     struct pollfd one = {.fd = number, .events = POLLRDHUP};
     int unread;
-    return poll(&one, 1, 0) == 1 && (one.revents & (POLLRDHUP | POLLHUP)) != 0
-           && ioctl(number, FIONREAD, &unread) == 0 && unread == 0;
+    if (poll(&one, 1, 0) != 1 || (one.revents & (POLLRDHUP | POLLHUP)) == 0) {
+        return false;
+    }
+    /* not reached: AF_VSOCK before Linux 6.14, of which it is not known */
+    return ioctl(number, FIONREAD, &unread) == 0 && unread == 0;
 }
 
 int
@@ -133,7 +136,7 @@ streams_describe(int number, streams_facts *facts)
     facts->is_listening = listens != 0;
     address name;
     socklen_t bytes = sizeof name;
-    if (getsockname(number, &name.any, &bytes) == 0) {
+    if (getsockname(number, &name.any, &bytes) == 0) { /* not reached: each socket has a name */
         write_address(&name, bytes, &facts->own);
     }
     bytes = sizeof name;
@@ -229,6 +232,7 @@ listen_there(loopback *there)
         there->bytes = sizeof there->at.v6;
     }
     there->listener = socket(there->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    /* not reached: what can be bound can be listened at, and has a name */
     if (there->listener < 0 || bind(there->listener, &there->at.any, there->bytes) != 0
         || listen(there->listener, BACKLOG) != 0
         || getsockname(there->listener, &there->at.any, &there->bytes) != 0) {
@@ -245,8 +249,8 @@ wait_for(int number, short events)
     int ready;
     do {
         ready = poll(&one, 1, LOOPBACK_MS);
-    } while (ready < 0 && errno == EINTR);
-    return ready > 0 ? 0 : ready < 0 ? errno : ETIMEDOUT;
+    } while (ready < 0 && errno == EINTR); /* not reached: a signal in that time */
+    return ready > 0 ? 0 : ETIMEDOUT; /* not reached: a loopback that loses packets */
 }
 
 static bool
@@ -254,6 +258,7 @@ is_from(int accepted, const address *wanted, socklen_t bytes)
 {
     address from;
     socklen_t from_bytes = sizeof from;
+    /* not reached: another process that has found the port */
     return getpeername(accepted, &from.any, &from_bytes) == 0 && from_bytes == bytes
            && memcmp(&from, wanted, bytes) == 0;
 }
@@ -265,17 +270,18 @@ close_other_end(const loopback *there, int mine)
 {
     address own;
     socklen_t bytes = sizeof own;
-    int err = getsockname(mine, &own.any, &bytes) == 0 ? 0 : errno;
+    int err = 0;
     bool is_mine = false;
+    (void)getsockname(mine, &own.any, &bytes);
     for (int tries = 0; !err && !is_mine && tries < BACKLOG; tries++) {
-        err = wait_for(there->listener, POLLIN);
+        err = wait_for(there->listener, POLLIN); /* not reached: it fails */
         int accepted = err ? -1 : accept4(there->listener, NULL, NULL, SOCK_CLOEXEC);
         is_mine = accepted >= 0 && is_from(accepted, &own, bytes);
         if (accepted >= 0) {
             (void)close(accepted);
         }
     }
-    return err ? err : is_mine ? 0 : ECONNABORTED;
+    return is_mine ? 0 : ECONNABORTED;
 }
 
 /* Returns a descriptor, or -errno. */
@@ -292,11 +298,9 @@ take_network_end(loopback *there)
     if (mine < 0) {
         return -errno;
     }
-    int err = connect(mine, &there->at.any, there->bytes) == 0 ? 0 : errno;
-    if (err == EINPROGRESS) {
-        err = wait_for(mine, POLLOUT); /* a failure shows next: there is no such connection */
-    }
-    err = err ? err : close_other_end(there, mine);
+    (void)connect(mine, &there->at.any, there->bytes); /* a failure shows next */
+    int err = wait_for(mine, POLLOUT);
+    err = err ? err : close_other_end(there, mine); /* not reached: the wait fails */
     if (err) {
         there->err = err;
         (void)close(mine);
@@ -311,7 +315,7 @@ take_end(const streams_facts *facts, loopback there[2])
 {
     int end = -1;
     bool is_network = facts->family == AF_INET || facts->family == AF_INET6;
-    if (is_network && facts->kind == SOCK_STREAM) {
+    if (is_network && facts->kind == SOCK_STREAM) { /* not reached: packets of SCTP */
         for (int i = facts->family == AF_INET6 ? 0 : 1; i < 2 && end < 0; i++) {
             end = take_network_end(&there[i]);
         }
@@ -342,15 +346,15 @@ lay_end(int number, loopback there[2])
 {
     streams_facts facts = {.family = AF_UNIX, .kind = SOCK_STREAM};
     (void)streams_describe(number, &facts);
-    int status = fcntl(number, F_GETFL), flags = fcntl(number, F_GETFD);
-    int close_on_exec = flags >= 0 && (flags & FD_CLOEXEC) ? O_CLOEXEC : 0;
+    int status = fcntl(number, F_GETFL);
+    int close_on_exec = fcntl(number, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0;
     int end = take_end(&facts, there);
     if (end < 0) {
         return has_spare(0) && dup3(spare[0].number, number, close_on_exec) >= 0
                    ? 0
                    : replace_by_nothing(number);
     }
-    (void)fcntl(end, F_SETFL, status >= 0 ? status & O_NONBLOCK : 0);
+    (void)fcntl(end, F_SETFL, status & O_NONBLOCK);
     int err = dup3(end, number, close_on_exec) < 0 ? replace_by_nothing(number) : 0;
     (void)close(end);
     return err;
@@ -427,6 +431,7 @@ next_entry(lines *from, entry *found)
 static bool
 is_same_file(const entry *one, const streams_noted *streams, size_t count)
 {
+    /* not reached: Linux before 4.13 */
     if (!one->has_inode || has_inode(one->number, one->inode)) {
         return true;
     }
@@ -445,6 +450,7 @@ is_epoll(int number)
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", number);
     ssize_t length = readlink(path, target, sizeof target);
     static const char wanted[] = "anon_inode:[eventpoll]";
+    /* not reached: another kind with a name as long */
     return length == (ssize_t)sizeof wanted - 1 && memcmp(target, wanted, sizeof wanted - 1) == 0;
 }
 
@@ -452,7 +458,7 @@ is_epoll(int number)
 static int
 copy_epoll(int number, lines *from, const streams_noted *streams, size_t count)
 {
-    int flags = fcntl(number, F_GETFD);
+    int close_on_exec = fcntl(number, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0;
     int own = epoll_create1(EPOLL_CLOEXEC);
     if (own < 0) {
         return errno;
@@ -463,8 +469,7 @@ copy_epoll(int number, lines *from, const streams_noted *streams, size_t count)
             (void)epoll_ctl(own, EPOLL_CTL_ADD, one.number, &one.event);
         }
     }
-    bool closes = flags >= 0 && (flags & FD_CLOEXEC);
-    int err = dup3(own, number, closes ? O_CLOEXEC : 0) < 0 ? errno : 0;
+    int err = dup3(own, number, close_on_exec) < 0 ? errno : 0;
     (void)close(own);
     return err;
 }

@@ -140,14 +140,22 @@ code_objects(PyObject *Py_UNUSED(module), PyObject *ran)
     int only_ran = PyObject_IsTrue(ran);
     scratch_stack found = {0};
     PyObject *codes = NULL;
+    bool has_references = false;
     if (only_ran >= 0 && (only_ran ? hotcode_find(&found) : hotcode_all(&found)) == 0) {
         for (size_t i = 0; i < found.count; i++) {
             Py_INCREF((PyObject *)found.items[i]); /* the new list may have garbage collected */
         }
+        has_references = true;
         codes = PyList_New((Py_ssize_t)found.count);
     }
-    for (size_t i = 0; codes != NULL && i < found.count; i++) {
-        PyList_SET_ITEM(codes, (Py_ssize_t)i, (PyObject *)found.items[i]);
+    while (has_references && found.count > 0) {
+        PyObject *code = scratch_stack_pop(&found);
+        if (codes != NULL) {
+            PyList_SET_ITEM(codes, (Py_ssize_t)found.count, code);
+        }
+        else {
+            Py_DECREF(code);
+        }
     }
     scratch_stack_release(&found);
     return codes;

@@ -50,7 +50,7 @@ def try_once() -> None:
     try:
         pid = os.fork()
         if pid == 0:
-            _tell(write)
+            _report(write)
         os.close(write)
         _returning.update(_heard(read).split())
         os.kill(pid, signal.SIGKILL)
@@ -63,7 +63,7 @@ def try_once() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _tell(write: int) -> None:
+def _report(write: int) -> None:
     try:
         own = threading.current_thread()
         names = [target_of(thread) for thread in threading.enumerate() if thread is not own]

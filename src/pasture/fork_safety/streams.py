@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import _socket
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -30,7 +29,7 @@ from pasture.reasons import Hazard, Reason
 _STANDARD = (0, 1, 2)
 _KINDS = (_socket.SOCK_STREAM, _socket.SOCK_SEQPACKET)
 _NETWORK = (_socket.AF_INET, _socket.AF_INET6, getattr(_socket, "AF_VSOCK", -1))
-_AUTOBIND = re.compile("\0[0-9a-f]{5}")
+_HEX = frozenset("0123456789abcdef")
 _EPOLL, _RING = "anon_inode:[eventpoll]", "anon_inode:[io_uring]"
 
 _EACH = "make it in each worker"
@@ -148,16 +147,21 @@ def _leads_away(one: Socket, ends: Collection[tuple[str, str]]) -> bool:
         return False
     if one.family == _socket.AF_UNIX:
         # Without names it is a pair: a self-pipe, or a channel that is made to be inherited.
-        return one.is_connected and (_has_name(one.own) or _has_name(one.peer))
+        return one.is_connected and (_is_name(one.own) or _is_name(one.peer))
     if one.family not in _NETWORK or _is_written_only(one):
         return False
     # Both ends are here in a self-pipe of two connected streams. One in its handshake has no peer.
     return one.is_connecting or (one.is_connected and _ends(one.peer, one.own) not in ends)
 
 
-def _has_name(address: str) -> bool:
-    """Not one that the kernel has given: "\0" and five digits. Source: unix(7), autobind."""
-    return bool(address) and _AUTOBIND.fullmatch(address) is None
+def _is_name(address: str) -> bool:
+    """Whether a program chose it: an end that passes credentials gets one of five hex digits.
+
+    Source: Linux net/unix/af_unix.c, unix_autobind.
+    """
+    return bool(address) and not (
+        len(address) == 6 and address[0] == "\0" and _HEX.issuperset(address[1:])
+    )
 
 
 def _is_written_only(one: Socket) -> bool:

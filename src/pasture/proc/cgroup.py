@@ -139,23 +139,14 @@ def groups(
     mine = os.fsdecode((proc / ("self" if pid is None else str(pid)) / "cgroup").read_bytes())
     mounts = os.fsdecode((proc / "self" / "mountinfo").read_bytes())
     paths = {}
-    for controllers, path in _parse_paths(mine):
+    for line in filter(None, mine.split("\n")):  # names may have other ends of lines in them
+        _, controllers, path = line.split(":", 2)
         if not controllers or controller in controllers.split(","):
             paths[_V1 if controllers else _V2] = path
     for root, point, version in _mounts(mounts, controller):
         if version in paths:
             for folder in _upwards(point, root, paths[version]):
                 yield folder, version
-
-
-def _parse_paths(text: str) -> Iterator[tuple[str, str]]:
-    """Controllers ("" for version 2) and path of each group in a text of `/proc/PID/cgroup`.
-
-    Names may have any ends of lines in them but the line feed, and any bytes.
-    """
-    for line in filter(None, text.split("\n")):
-        _, controllers, path = line.split(":", 2)
-        yield controllers, path
 
 
 def _mounts(text: str, controller: str) -> Iterator[tuple[str, Path, _Version]]:

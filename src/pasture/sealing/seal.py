@@ -28,10 +28,10 @@ from pasture.interpreter import Interpreter, current, hint_for, native
 from pasture.log_lines import some
 from pasture.own_values import generators
 from pasture.reasons import Hazard, Reason
-from pasture.sealing import child, exit, gc_settings, headroom, shown
+from pasture.sealing import child, exit, gc_settings, headroom
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
-from pasture.sealing.report import SealReport, StepReport
+from pasture.sealing.report import SealReport, StepReport, show_report
 from pasture.sealing.steps import (
     HEAP_STEPS,
     Counts,
@@ -145,7 +145,7 @@ def seal(
         why=code,
         threads=tuple(thread.name for thread in running),
     )
-    shown.show(report)
+    show_report(report)
     if strict:
         _insist(chosen, report)
     if report.sealed:

@@ -11,8 +11,8 @@ from typing import Any
 
 from pasture.reasons import BREAKS, Hazard, Reason
 from pasture.scoreboard.layout import Snapshot
-from pasture.sealing import shown
 from pasture.sealing.policy import POLICIES
+from pasture.sealing.report import read_report
 from pasture.trust.untrusted_text import printable
 
 _MAX_HAZARDS = 50
@@ -68,7 +68,7 @@ class SealSeen:
 
 def read_seal(pid: int, board: Snapshot | None) -> SealSeen | None:
     """The latest seal of a process; None without pasture, or before the first."""
-    return understand(shown.read(pid), board)
+    return understand(read_report(pid), board)
 
 
 def understand(report: Any, board: Snapshot | None) -> SealSeen | None:

@@ -2,7 +2,7 @@
 
 Owns the file's head and where it goes; the records are the extension's. A file is there
 completely or not at all, and only this user and root can read it: it has every address of the
-heap. `pasture.explain.snapshot` reads it.
+heap. `pasture_tools.explain.snapshot` reads it.
 """
 
 from __future__ import annotations

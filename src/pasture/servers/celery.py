@@ -33,7 +33,7 @@ from pasture.serving.starter import starter
 from pasture.trust.untrusted_text import complain
 
 if TYPE_CHECKING:
-    from pasture.serving.recycle import MemoryLimit
+    pass
 
 with installed("celery"):
     import billiard.pool
@@ -76,11 +76,9 @@ class Celery(Engine):
         """Change the pool, and import what each of its processes would import for itself."""
         limit = self.settings.memory_limit
         if limit is not None:
-            started.max_memory_per_child = limit.limit_bytes // 1024
+            started.max_memory_per_child = limit // 1024
         elif started.max_memory_per_child:
-            from pasture.serving.recycle import MemoryLimit
-
-            limit = MemoryLimit(started.max_memory_per_child * 1024)
+            limit = started.max_memory_per_child * 1024
         if limit is not None:
             count_private_memory(limit)
         import_transports(started.app)
@@ -188,7 +186,7 @@ def _close_pipe_of(trace: TracebackType | None) -> None:
         trace = trace.tb_next
 
 
-def count_private_memory(limit: MemoryLimit) -> None:
+def count_private_memory(limit: int) -> None:
     """Have `worker_max_memory_per_child` count private memory in place of peak RSS.
 
     Celery looks after each task, once the result is sent; it then ends the pool process.
@@ -200,7 +198,7 @@ def count_private_memory(limit: MemoryLimit) -> None:
         if watch is None:
             return 1  # 0 would mean that it is not known
         log.warning("recycling pool process %s: %s", os.getpid(), watch)
-        return max(watch.uss_bytes, limit.limit_bytes) // 1024 + 1
+        return max(watch.uss_bytes, limit) // 1024 + 1
 
     billiard.pool.mem_rss = memory_kib
 

@@ -13,13 +13,13 @@ from pasture.scoreboard.recorder import recorder
 from pasture.sealing import gc_settings
 
 if TYPE_CHECKING:
-    from pasture.serving.recycle import MemoryLimit, UssWatch
+    from pasture.serving.recycle import UssWatch
 
 
 class AfterResponse:
     """One for all workers that a process forks; with a limit each has a watch of its own."""
 
-    def __init__(self, limit: MemoryLimit | None) -> None:
+    def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._watches: dict[int, UssWatch] = {}
         """By pid: a worker that has been forked since has the entry of its parent too."""

@@ -10,8 +10,7 @@ from pasture.interpreter import current
 from pasture.log_lines import NO_SEAL
 from pasture.reasons import Reason
 from pasture.scoreboard.recorder import recorder
-from pasture.sealing import shown
-from pasture.sealing.report import SealReport
+from pasture.sealing.report import SealReport, show_report
 from pasture.serving import restart
 from pasture.serving.sealer import show_log, write_to_log
 from pasture.serving.settings import ServerSettings
@@ -47,6 +46,6 @@ def announce(settings: ServerSettings, log: Callable[[int, str], object]) -> boo
         steps=(),
         why=Reason.PLAIN,
     )
-    shown.show(report)
+    show_report(report)
     recorder.show_seal({**report.as_dict(), "serves": ""})
     return True

@@ -12,7 +12,6 @@ import random
 import resource
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from pasture.errors import UsageError
@@ -22,34 +21,22 @@ from pasture.proc.smaps import own_private_bytes
 from pasture.sizing import parse_bytes
 
 MIN_BYTES = 2**20
-JITTER = 0.1
+_JITTER = 0.1
 """The largest fraction by which a worker's own limit is lower, so that workers that grow alike do
 not all go at once."""
-
 LOOK_AT_LEAST_EVERY = 1000
 """Requests. Pages can become private without a fault of this process, when others end."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryLimit:
-    """How much private memory a worker may hold."""
-
-    limit_bytes: int  # above it a worker is replaced
-
-    def of_one_worker(self, draw: Callable[[], float] = random.random) -> int:
-        """One worker's own limit, bytes. Drawn for each."""
-        return int(self.limit_bytes * (1 - JITTER * draw()))
-
-
-def parse_limit(text: str) -> MemoryLimit:
+def parse_limit(text: str) -> int:
     """A limit as a user writes it: `200M`, `1.5G`, or bytes. Raises a UsageError at nonsense."""
-    limit = parse_bytes(text)
-    if limit < MIN_BYTES:
+    limit_bytes = parse_bytes(text)
+    if limit_bytes < MIN_BYTES:
         raise UsageError(
             f"a limit of {text} would replace workers endlessly",
             hint="a worker needs some megabytes",
         )
-    return MemoryLimit(limit)
+    return limit_bytes
 
 
 class Usage(NamedTuple):
@@ -93,15 +80,15 @@ class UssWatch:
 
     def __init__(
         self,
-        limit: MemoryLimit,
+        limit_bytes: int,
         *,
         uss: Callable[[], int] = own_private_bytes,
         usage: Callable[[], Usage] = read_usage,
         resident: Callable[[], int] = read_resident_bytes,
         draw: Callable[[], float] = random.random,
     ) -> None:
-        self.limit_bytes = limit.of_one_worker(draw)
-        self._of_all_bytes = limit.limit_bytes
+        self.limit_bytes = int(limit_bytes * (1 - _JITTER * draw()))
+        self._of_all_bytes = limit_bytes
         self.uss_bytes = 0  # when it had passed the limit
         self._uss, self._usage, self._resident = uss, usage, resident
         self._last = _Look(0, 0, 0)

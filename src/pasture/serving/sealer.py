@@ -22,9 +22,8 @@ from pasture.log_lines import WARM_UP_STEP, log
 from pasture.own_values import caches, generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
-from pasture.sealing import shown
 from pasture.sealing.policy import Policy, traced
-from pasture.sealing.report import SealReport
+from pasture.sealing.report import SealReport, show_report
 from pasture.sealing.seal import seal
 from pasture.serving import fork_hook, learned, preload
 from pasture.serving.settings import ServerSettings
@@ -225,7 +224,7 @@ class Sealer:
         if step is not None:
             recorder.show_probe("passed" if step.failed is None else "failed")
             self.report = replace(self.report, steps=(*self.report.steps, step))
-            shown.show(self.report)
+            show_report(self.report)
             self._write(self.report)
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:

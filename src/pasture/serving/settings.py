@@ -27,7 +27,7 @@ from pasture.trust.untrusted_text import complain
 if TYPE_CHECKING:
     from pasture.refork.schedule import Schedule, parse_schedule
     from pasture.sealing.policy import Policy, find_policy
-    from pasture.serving.recycle import MemoryLimit, parse_limit
+    from pasture.serving.recycle import parse_limit
     from pasture.warmup.lazy_imports import parse_patterns
     from pasture.warmup.requests import (
         Requests,
@@ -41,7 +41,6 @@ else:
     find_policy = at_need("pasture.sealing.policy:find_policy")
     parse_limit = at_need("pasture.serving.recycle:parse_limit")
     parse_patterns = at_need("pasture.warmup.lazy_imports:parse_patterns")
-    Requests = at_need("pasture.warmup.requests:Requests")
     parse_header = at_need("pasture.warmup.requests:parse_header")
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
     parse_request = at_need("pasture.warmup.requests:parse_request")
@@ -198,7 +197,7 @@ class ServerSettings:
         takes=bool,
         default=False,
     )
-    memory_limit: MemoryLimit | None = setting(
+    memory_limit: int | None = setting(
         "PASTURE_MAX_USS",
         "--max-uss",
         metavar="SIZE",

@@ -7,7 +7,7 @@ no user can move there what is another's), a symbolic link that another user mad
 followed, and nothing but a plain file of this user is ever replaced.
 
 Safe before a fork and in a sealed process. Errors are `OSError`, whose text says what stood in
-the way; `pasture.display.atomic` makes errors of the command line out of them.
+the way; `pasture_tools.display.atomic` makes errors of the command line out of them.
 """
 
 from __future__ import annotations

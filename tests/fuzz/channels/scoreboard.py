@@ -15,7 +15,6 @@ from random import Random
 from guard import is_own_child
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pasture.metrics.exporter import ServerCollector
 from pasture.refork.children import Worker
 from pasture.refork.lifecycle import Lifecycle
 from pasture.refork.rollout import (
@@ -30,6 +29,7 @@ from pasture.refork.rollout import (
 from pasture.refork.schedule import Schedule
 from pasture.scoreboard import layout, reader
 from pasture.scoreboard.board import Row, Scoreboard, Slot
+from pasture_tools.metrics.exporter import ServerCollector
 
 ROWS = 6
 WANTED = 2

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner, Result
 
-from pasture.cli import doctor
-from pasture.doctor import server, waits
-from pasture.doctor.evidence import Evidence, Worker
-from pasture.doctor.notes import Notes
-from pasture.doctor.threads import Thread
 from pasture.errors import ObstaclesFound, ProcessEnded, ServerFailed, UsageError
 from pasture.proc import tree
 from pasture.proc.smaps import Memory
+from pasture_tools.cli import doctor
+from pasture_tools.doctor import server, waits
+from pasture_tools.doctor.evidence import Evidence, Worker
+from pasture_tools.doctor.notes import Notes
+from pasture_tools.doctor.threads import Thread
 
 SHARED = Memory(100_000_000, 40_000_000, 0, 10_000_000, 90_000_000)
 HEALTHY = Evidence(

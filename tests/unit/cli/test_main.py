@@ -11,8 +11,8 @@ import click
 import pytest
 
 from pasture import errors
-from pasture.cli import main, top
 from pasture.errors import MissingExtra, PastureError, UsageError
+from pasture_tools.cli import main, top
 
 IN_ORDER = [
     "try",

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from pasture.cli.main import run
-from pasture.cli.run import command as run_command
 from pasture.errors import MissingExtra, UnknownPolicy, UsageError
 from pasture.servers import one_process
+from pasture_tools.cli.main import run
+from pasture_tools.cli.run import command as run_command
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from rich.console import Console
 
-from pasture.display import progress
-from pasture.display.progress import Event, Finished, Moved, Started
+from pasture_tools.display import progress
+from pasture_tools.display.progress import Event, Finished, Moved, Started
 
 
 def shown(*events: Event, terminal: bool = False) -> str:

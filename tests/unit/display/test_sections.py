@@ -7,9 +7,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pasture.cli import main, run, try_
-from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.sealing.policy import POLICIES
+from pasture_tools.cli import main, run, try_
+from pasture_tools.display.sections import OrderedGroup, SectionedCommand
 
 pytestmark = pytest.mark.once
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pasture.display.units import count, megabytes, milliseconds, percent, seconds
+from pasture_tools.display.units import count, megabytes, milliseconds, percent, seconds
 
 
 @pytest.mark.parametrize(

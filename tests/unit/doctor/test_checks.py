@@ -6,13 +6,6 @@ from typing import Any
 
 import pytest
 
-from pasture.doctor.checks import diagnose
-from pasture.doctor.evidence import Evidence, Worker
-from pasture.doctor.findings import as_document, verdict
-from pasture.doctor.modules import Module, Wheel
-from pasture.doctor.notes import Notes
-from pasture.doctor.server import State
-from pasture.doctor.threads import Thread
 from pasture.interpreter import BUILD_HERE
 from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import InMemory, Memory
@@ -21,6 +14,13 @@ from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.figures import Counts
 from pasture.scoreboard.layout import Entry
 from pasture.sealing.seen import LeftOut, SealSeen
+from pasture_tools.doctor.checks import diagnose
+from pasture_tools.doctor.evidence import Evidence, Worker
+from pasture_tools.doctor.findings import as_document, verdict
+from pasture_tools.doctor.modules import Module, Wheel
+from pasture_tools.doctor.notes import Notes
+from pasture_tools.doctor.server import State
+from pasture_tools.doctor.threads import Thread
 
 MB = 1_000_000
 SHARED = Memory(100 * MB, 40 * MB, 0, 10 * MB, 90 * MB)

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from pasture.doctor.evidence import try_exit
+from pasture_tools.doctor.evidence import try_exit
 
 pytestmark = pytest.mark.interpreter
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pasture.doctor import waits
-from pasture.doctor.hung import findings
-from pasture.doctor.waits import Lost, Process, Waiting
+from pasture_tools.doctor import waits
+from pasture_tools.doctor.hung import findings
+from pasture_tools.doctor.waits import Lost, Process, Waiting
 
 pytestmark = pytest.mark.once
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pasture.doctor import checks, modules
-from pasture.doctor.findings import Finding
+from pasture_tools.doctor import checks, modules
+from pasture_tools.doctor.findings import Finding
 
 
 def install(site: Path, name: str, tag: str, *modules: str) -> list[str]:

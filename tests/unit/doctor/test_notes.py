@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pasture.doctor.boot import WATCH
-from pasture.doctor.notes import Notes, parse_notes
 from pasture.proc import packages
 from pasture.proc.smaps import InMemory, parse_mapped_files
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Snapshot
 from pasture.sealing.seen import LeftOut, understand
+from pasture_tools.doctor.boot import WATCH
+from pasture_tools.doctor.notes import Notes, parse_notes
 
 WATCHED = """
 import gc, os, sys, threading, time

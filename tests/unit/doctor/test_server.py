@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from pasture.doctor.server import KINDS, Process, State, judge, parent_of_workers
 from pasture.proc import tree
 from pasture.reasons import Reason
 from pasture.scoreboard.layout import Entry
 from pasture.sealing.seen import SealSeen
+from pasture_tools.doctor.server import KINDS, Process, State, judge, parent_of_workers
 
 PLAIN = Process({}, has_workers=True, has_extension=False)
 ASKED = replace(PLAIN, environ={"PASTURE": "seal"}, program="/usr/bin/python3.13")

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from pasture.explain.causes import Cause
-from pasture.explain.explanation import Explanation, Owner
-from pasture.explain.fields import Label
-from pasture.explain.tally import Share
-from pasture.explain.writers import Recording, Writer
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.explanation import Explanation, Owner
+from pasture_tools.explain.fields import Label
+from pasture_tools.explain.tally import Share
+from pasture_tools.explain.writers import Recording, Writer
 
 MB = 1_000_000
 

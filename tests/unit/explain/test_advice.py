@@ -6,13 +6,13 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.explain.advice import advice
-from pasture.explain.causes import Cause
-from pasture.explain.explanation import Grown
-from pasture.explain.fields import Label
-from pasture.explain.new_memory import FREE
-from pasture.explain.writers import Recording, Writer
 from pasture.scoreboard.growth import Growth
+from pasture_tools.explain.advice import advice
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.explanation import Grown
+from pasture_tools.explain.fields import Label
+from pasture_tools.explain.new_memory import FREE
+from pasture_tools.explain.writers import Recording, Writer
 from tests.unit.explain.explanations import explanation, share
 
 pytestmark = pytest.mark.interpreter

@@ -10,7 +10,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools
+from pasture_tools.explain.allocator import HEADER_BYTES, POOL_BYTES, Pools, decode_pools
 
 pytestmark = pytest.mark.interpreter
 

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.explain.built import MAX_LINES, Built, ranked
+from pasture_tools.explain.built import MAX_LINES, Built, ranked
 
 pytestmark = pytest.mark.once
 

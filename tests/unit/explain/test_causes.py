@@ -1,6 +1,6 @@
 """The list of causes."""
 
-from pasture.explain.causes import Cause
+from pasture_tools.explain.causes import Cause
 
 
 def test_every_cause_has_a_name_and_a_meaning_of_its_own() -> None:

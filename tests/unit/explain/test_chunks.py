@@ -17,10 +17,10 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.chunks import find_heaps, read_chunks
-from pasture.explain.regions import Region, Regions
-from pasture.proc.address_space import AddressSpace
 from pasture.proc.maps import Mapping
+from pasture_tools.explain.chunks import find_heaps, read_chunks
+from pasture_tools.explain.regions import Region, Regions
+from pasture_tools.proc.address_space import AddressSpace
 
 needs_glibc = pytest.mark.skipif(
     not hasattr(ctypes.CDLL(None), "gnu_get_libc_version"), reason="the C library is not glibc"

@@ -10,14 +10,14 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.causes import Cause
-from pasture.explain.classify import Classifier
-from pasture.explain.difference import Batch
-from pasture.explain.extents import NOTHING
-from pasture.explain.fields import Label, Meaning
-from pasture.explain.regions import Regions
-from pasture.explain.words import Classified, Labels, Words
 from pasture.proc.maps import Mapping
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.classify import Classifier
+from pasture_tools.explain.difference import Batch
+from pasture_tools.explain.extents import NOTHING
+from pasture_tools.explain.fields import Label, Meaning
+from pasture_tools.explain.regions import Regions
+from pasture_tools.explain.words import Classified, Labels, Words
 
 pytestmark = pytest.mark.interpreter
 

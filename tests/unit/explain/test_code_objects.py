@@ -9,10 +9,10 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain import code_objects
-from pasture.explain.code_objects import find_codes
-from pasture.explain.objects import TypeInfo
 from pasture.proc.maps import Mapping
+from pasture_tools.explain import code_objects
+from pasture_tools.explain.code_objects import find_codes
+from pasture_tools.explain.objects import TypeInfo
 
 pytestmark = pytest.mark.interpreter
 

@@ -6,8 +6,8 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain import distinct
-from pasture.explain.distinct import Numbered
+from pasture_tools.explain import distinct
+from pasture_tools.explain.distinct import Numbered
 
 
 def test_distinct_values_are_the_same_as_by_sorting() -> None:

@@ -9,9 +9,9 @@ pytest.importorskip("numpy")
 
 from rich.console import Console
 
-from pasture.explain.causes import Cause
-from pasture.explain.document import as_document
-from pasture.explain.table import headline, print_explanation
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.document import as_document
+from pasture_tools.explain.table import headline, print_explanation
 from tests.unit.explain.explanations import FULL, explanation
 
 
@@ -48,7 +48,7 @@ def test_what_was_not_looked_for_has_no_table() -> None:
 def test_the_page_holds_the_figures() -> None:
     for package in ("numpy", "jinja2", "plotly"):
         pytest.importorskip(package)
-    from pasture.explain import html
+    from pasture_tools.explain import html
 
     page = html.render_html(FULL, datetime(2026, 1, 2))
     assert "app.settings" in page and "24.0 MB" in page

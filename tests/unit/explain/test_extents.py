@@ -6,7 +6,7 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.extents import NOTHING, Extents, PageRanks
+from pasture_tools.explain.extents import NOTHING, Extents, PageRanks
 
 
 def test_a_lookup_finds_the_piece_that_holds_an_address_and_no_other() -> None:

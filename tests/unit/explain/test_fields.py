@@ -6,10 +6,10 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.explain.causes import Cause
-from pasture.explain.fields import object_field, storage_field
-from pasture.explain.objects import TypeInfo
-from pasture.explain.snapshot import Kind
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.fields import object_field, storage_field
+from pasture_tools.explain.objects import TypeInfo
+from pasture_tools.explain.snapshot import Kind
 
 pytestmark = pytest.mark.interpreter
 

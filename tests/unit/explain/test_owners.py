@@ -9,12 +9,12 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.explanation import Grown, Holder
-from pasture.explain.objects import TypeInfo
-from pasture.explain.owners import Owners, most_grown, most_holding, most_touched
-from pasture.explain.recognition import gather, recognise
-from pasture.explain.snapshot import NO_OWNER, RECORD, Kind
-from pasture.explain.touched import Example, Touched, TouchedObjects
+from pasture_tools.explain.explanation import Grown, Holder
+from pasture_tools.explain.objects import TypeInfo
+from pasture_tools.explain.owners import Owners, most_grown, most_holding, most_touched
+from pasture_tools.explain.recognition import gather, recognise
+from pasture_tools.explain.snapshot import NO_OWNER, RECORD, Kind
+from pasture_tools.explain.touched import Example, Touched, TouchedObjects
 
 pytestmark = pytest.mark.interpreter
 

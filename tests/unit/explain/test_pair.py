@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 
 from pasture.errors import ProcessEnded, UsageError
-from pasture.explain import sources
 from pasture.proc import smaps, tree
 from pasture.proc.maps import Mapping
 from pasture.scoreboard import reader
+from pasture_tools.explain import sources
 
 FORKED = {10: (11, 12, 13), 50: ()}
 PARENT = {11: 10, 12: 10, 13: 10, 50: 1}

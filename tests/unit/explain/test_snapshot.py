@@ -15,11 +15,11 @@ pytest.importorskip("numpy")
 import numpy as np
 
 from pasture.errors import UsageError
-from pasture.explain import snapshot
-from pasture.explain.extents import Windows
-from pasture.explain.snapshot import NO_OWNER, RECORD, open_snapshot
 from pasture.interpreter import native
 from pasture.sealing.snapshot import MAGIC, path_for
+from pasture_tools.explain import snapshot
+from pasture_tools.explain.extents import Windows
+from pasture_tools.explain.snapshot import NO_OWNER, RECORD, open_snapshot
 
 HEAD = {
     "pid": os.getpid(),

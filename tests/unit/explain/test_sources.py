@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("numpy")
 
 from pasture.errors import UsageError
-from pasture.explain import sources
-from pasture.explain.sources import find_sources
 from pasture.proc.maps import Mapping
+from pasture_tools.explain import sources
+from pasture_tools.explain.sources import find_sources
 
 HERE = ".".join(map(str, sys.version_info[:2]))
 

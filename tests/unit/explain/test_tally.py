@@ -6,11 +6,11 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.causes import Cause
-from pasture.explain.difference import difference
-from pasture.explain.fields import Label
-from pasture.explain.tally import Tally
-from pasture.explain.words import Classified
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.difference import difference
+from pasture_tools.explain.fields import Label
+from pasture_tools.explain.tally import Tally
+from pasture_tools.explain.words import Classified
 
 pytestmark = pytest.mark.interpreter
 

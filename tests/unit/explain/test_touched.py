@@ -6,11 +6,11 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.causes import Cause
-from pasture.explain.difference import Batch
-from pasture.explain.extents import Extents
-from pasture.explain.touched import TouchedObjects, Window
-from pasture.explain.words import Classified
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.difference import Batch
+from pasture_tools.explain.extents import Extents
+from pasture_tools.explain.touched import TouchedObjects, Window
+from pasture_tools.explain.words import Classified
 
 
 def test_a_kind_of_which_many_objects_were_written_once_is_ranked_first() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pasture.explain import writers
-from pasture.explain.causes import Cause
-from pasture.explain.fields import Label
-from pasture.proc.page_faults import Fault
+from pasture_tools.explain import writers
+from pasture_tools.explain.causes import Cause
+from pasture_tools.explain.fields import Label
+from pasture_tools.proc.page_faults import Fault
 
 np = pytest.importorskip("numpy")
 

@@ -46,10 +46,17 @@ LOCAL = CLIENT._replace(
         LOCAL,
         LOCAL._replace(kind=socket.SOCK_SEQPACKET),
         LOCAL._replace(own="/run/own", peer=""),
+        LOCAL._replace(peer="\x00001ag"),
     ],
     ids=[
         *("a client", "a client of IPv6", "nothing sent yet", "a kernel that does not count"),
-        *("a handshake", "a local client", "a local one with packets", "the accepted end"),
+        *(
+            "a handshake",
+            "a local client",
+            "a local one with packets",
+            "the accepted end",
+            "an abstract name",
+        ),
     ],
 )
 def test_a_stream_that_leads_to_another_process_is_shared(one: Socket) -> None:
@@ -66,12 +73,20 @@ def test_a_stream_that_leads_to_another_process_is_shared(one: Socket) -> None:
         CLIENT._replace(kind=socket.SOCK_DGRAM),
         LOCAL._replace(kind=socket.SOCK_DGRAM, peer="/dev/log"),
         LOCAL._replace(peer=""),
+        LOCAL._replace(kind=socket.SOCK_SEQPACKET, own="", peer="\x00001a2"),
         LOCAL._replace(is_connected=False, is_listening=True, own="/run/own", peer=""),
         CLIENT._replace(family=socket.AF_NETLINK),
     ],
     ids=[
         *("a listener", "one without a peer", "the other end has closed", "a log over TCP"),
-        *("a datagram", "the system's log", "a pair", "a local listener", "the kernel"),
+        *(
+            "a datagram",
+            "the system's log",
+            "a pair",
+            "one with credentials",
+            "a local listener",
+            "the kernel",
+        ),
     ],
 )
 def test_what_no_child_reads_answers_from_is_left_alone(one: Socket) -> None:
@@ -95,6 +110,16 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
         closing(socket.create_connection(server.getsockname())) as client,
     ):
         yield client
+
+
+def test_a_pair_that_passes_credentials_is_a_pair(connection: socket.socket) -> None:
+    before = streams.connected()
+    one, other = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    with closing(one), closing(other):
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        one.send(b"x")
+        assert other.getpeername() != b""
+        assert streams.connected() == before
 
 
 def numbers() -> list[int]:

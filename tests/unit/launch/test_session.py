@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from pasture.launch import ports, session
-from pasture.launch.session import stop_on_signals
+from pasture_tools.launch import ports, session
+from pasture_tools.launch.session import stop_on_signals
 
 
 def test_an_exception_without_a_message_is_still_named() -> None:

@@ -11,14 +11,14 @@ pytest.importorskip("prometheus_client")
 from prometheus_client import CollectorRegistry, generate_latest
 
 from pasture.errors import NoPrivilege
-from pasture.metrics import exporter
-from pasture.metrics.exporter import ServerCollector
 from pasture.proc import tree
-from pasture.proc.sampler import ProcessMemory, Sample
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import Stat
 from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.layout import Entry, Snapshot
+from pasture_tools.metrics import exporter
+from pasture_tools.metrics.exporter import ServerCollector
+from pasture_tools.proc.sampler import ProcessMemory, Sample
 
 Metrics = dict[tuple[str, tuple[str, ...]], float]
 

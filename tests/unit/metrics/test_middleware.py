@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("prometheus_client")
 
-from pasture.metrics import middleware
+from pasture_tools.metrics import middleware
 
 
 def site(environ: dict[str, Any], start_response: object) -> list[bytes]:

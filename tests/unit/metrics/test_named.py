@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pasture.metrics import named
-from pasture.metrics.named import Named
+from pasture_tools.metrics import named
+from pasture_tools.metrics.named import Named
 
 pytestmark = pytest.mark.once
 

@@ -13,7 +13,7 @@ pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
 
 from opentelemetry.sdk.resources import Resource  # noqa: E402
 
-from pasture.metrics import otlp  # noqa: E402
+from pasture_tools.metrics import otlp  # noqa: E402
 
 pytestmark = pytest.mark.once
 

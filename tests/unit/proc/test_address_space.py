@@ -6,9 +6,9 @@ pytest.importorskip("numpy")
 
 import numpy as np
 
-from pasture.explain.regions import Region, Regions
-from pasture.proc.address_space import decode, runs
 from pasture.proc.maps import Mapping, parse_maps
+from pasture_tools.explain.regions import Region, Regions
+from pasture_tools.proc.address_space import decode, runs
 
 MAPS = """\
 00400000-00500000 r-xp 00000000 08:01 1    /usr/bin/python3.14

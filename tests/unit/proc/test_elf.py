@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.proc.elf import parse_elf, read_elf, read_perf_map
+from pasture_tools.proc.elf import parse_elf, read_elf, read_perf_map
 
 pytestmark = pytest.mark.interpreter
 

@@ -9,11 +9,11 @@ import pytest
 
 pytest.importorskip("numpy")
 
-from pasture.explain.objects import Objects
 from pasture.interpreter import fields
-from pasture.proc.address_space import AddressSpace
 from pasture.proc.maps import parse_maps, parse_smaps, read_maps, read_smaps
 from pasture.proc.smaps import InMemory, parse_mapped_files
+from pasture_tools.explain.objects import Objects
+from pasture_tools.proc.address_space import AddressSpace
 
 FIELDS = fields()
 AT = FIELDS["type"]

@@ -2,7 +2,7 @@
 
 import struct
 
-from pasture.proc.page_faults import parse_sample
+from pasture_tools.proc.page_faults import parse_sample
 
 
 def test_a_sample_of_perf_gives_the_address_and_the_callers() -> None:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from pasture.proc import sampler, smaps
-from pasture.proc.sampler import ProcessMemory, Sample, Series
+from pasture.proc import smaps
 from pasture.proc.smaps import Memory
+from pasture_tools.proc import sampler
+from pasture_tools.proc.sampler import ProcessMemory, Sample, Series
 
 
 def _memory(size: int) -> Memory:

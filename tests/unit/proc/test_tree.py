@@ -12,12 +12,12 @@ import pytest
 
 from pasture.errors import ProcessEnded, UsageError
 from pasture.proc import tree
-from pasture.proc.environ import read_environ
 from pasture.proc.maps import python_version
 from pasture.proc.smaps import require_smaps_rollup
 from pasture.proc.stat import parse_stat, read_stat, start_time
 from pasture.proc.tasks import Task, parse_status, read_tasks
 from pasture.proc.tree import processor_s, read_again
+from pasture_tools.proc.environ import read_environ
 
 FIELDS = " ".join(["S", *(str(number) for number in range(4, 53))])
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from pasture.cli.run import command
 from pasture.errors import UsageError
 from pasture.refork.schedule import Payoff, Schedule, parse_schedule
 from pasture.serving.settings import read_environment
+from pasture_tools.cli.run import command
 
 
 def test_the_last_limit_of_a_schedule_holds_for_all_later_generations() -> None:

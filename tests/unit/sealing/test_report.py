@@ -10,8 +10,7 @@ import pytest
 
 from pasture.interpreter import Interpreter, current
 from pasture.reasons import Hazard, Reason
-from pasture.sealing import shown
-from pasture.sealing.report import SealReport, StepReport
+from pasture.sealing.report import SHOWN_NAME, SealReport, StepReport, read_report, show_report
 
 pytestmark = pytest.mark.interpreter
 
@@ -149,23 +148,23 @@ def test_a_free_threaded_build_is_refused_with_the_one_to_run(
 
 def test_the_latest_report_is_shown_to_others_and_no_other_file_is_closed_for_it() -> None:
     def memory() -> list[int]:
-        return [f for f in range(3, 100) if shown.NAME in readlink(f)]
+        return [f for f in range(3, 100) if SHOWN_NAME in readlink(f)]
 
     def readlink(file: int) -> str:
         path = Path(f"/proc/self/fd/{file}")
         return str(path.readlink()) if path.is_symlink() else ""
 
-    shown.show(report(reason="first", sealed=False))
-    shown.show(report())
-    assert shown.read(os.getpid())["sealed"] is True
+    show_report(report(reason="first", sealed=False))
+    show_report(report())
+    assert read_report(os.getpid())["sealed"] is True
     [file] = memory()
     with pytest.raises(PermissionError):
         os.pwrite(file, b"x", 0)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, file)
-    assert shown.read(os.getpid()) is None
-    shown.show(report(reason="third", sealed=False))
+    assert read_report(os.getpid()) is None
+    show_report(report(reason="third", sealed=False))
     assert readlink(file) == os.devnull
-    assert shown.read(os.getpid())["reason"] == "third"
+    assert read_report(os.getpid())["reason"] == "third"
     os.close(null)
     os.close(file)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pasture.cli.run import command
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
 from pasture.serving.settings import read_environment
+from pasture_tools.cli.run import command
 
 pytestmark = pytest.mark.once
 

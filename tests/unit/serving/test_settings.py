@@ -196,7 +196,7 @@ name = "pasture.serving.settings"
 spec = importlib.util.spec_from_file_location(name, sys.argv[1])
 sys.modules[name] = settings = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(settings)
-from pasture.cli import main
+from pasture_tools.cli import main
 os.execve = lambda program, words, environ: (
     print(environ["PASTURE_GRASS"], settings.read_environment(environ).grass_s)
 )

@@ -8,8 +8,8 @@ from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.figures import Counts
 from pasture.scoreboard.layout import Entry
-from pasture.top.table import COLUMNS, as_document, dangers, limits, ordered, plain, summary
-from pasture.top.watch import Limits, Reading, Row, row
+from pasture_tools.top.table import COLUMNS, as_document, dangers, limits, ordered, plain, summary
+from pasture_tools.top.watch import Limits, Reading, Row, row
 
 MB = 1_000_000
 

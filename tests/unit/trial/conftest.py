@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from pasture.proc.sampler import ProcessMemory, Sample
 from pasture.proc.smaps import Memory
-from pasture.trial.measurement import LoadFigures, PolicyResult, Run, Shutdown, TrialResult
-from pasture.trial.plan import TrialPlan
-from pasture.trial.responses import UrlAnswers
+from pasture_tools.proc.sampler import ProcessMemory, Sample
+from pasture_tools.trial.measurement import LoadFigures, PolicyResult, Run, Shutdown, TrialResult
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.responses import UrlAnswers
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from pasture.trial.client.answer import Answer, Malformed
+from pasture_tools.trial.client.answer import Answer, Malformed
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

@@ -9,18 +9,18 @@ import fastjsonschema
 import pytest
 from click.testing import CliRunner
 
-from pasture.cli.main import cli
 from pasture.errors import UsageError
-from pasture.trial.baseline import (
+from pasture.trust.untrusted_text import to_json
+from pasture_tools.cli.main import cli
+from pasture_tools.trial.baseline import (
     Baseline,
     Comparison,
     compare,
     read_baseline,
     require_same_trial,
 )
-from pasture.trial.document import SCHEMA_FILE, as_document
-from pasture.trial.measurement import Run, TrialResult
-from pasture.trust.untrusted_text import to_json
+from pasture_tools.trial.document import SCHEMA_FILE, as_document
+from pasture_tools.trial.measurement import Run, TrialResult
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

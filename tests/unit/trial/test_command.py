@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pasture.trial.command import best_command, on_reforks
-from pasture.trial.measurement import Run, TrialResult
-from pasture.trial.responses import Disagreement
 from pasture.warmup.requests import Request
+from pasture_tools.trial.command import best_command, on_reforks
+from pasture_tools.trial.measurement import Run, TrialResult
+from pasture_tools.trial.responses import Disagreement
 
 pytestmark = pytest.mark.once
 

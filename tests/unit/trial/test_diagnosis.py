@@ -9,9 +9,9 @@ from pasture.errors import (
     ServerFailed,
     UnsupportedInterpreter,
 )
-from pasture.trial import diagnosis
-from pasture.trial.responses import UrlAnswers
-from pasture.trial.servers import SERVERS
+from pasture_tools.trial import diagnosis
+from pasture_tools.trial.responses import UrlAnswers
+from pasture_tools.trial.servers import SERVERS
 
 IMPORT_FAILED = """\
 [2025-01-01 12:00:00 +0000] [7] [INFO] Starting gunicorn 23.0.0

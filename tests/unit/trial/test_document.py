@@ -9,13 +9,13 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from pasture.display.atomic import require_writable, write_atomically
 from pasture.errors import ServerFailed, UsageError
-from pasture.trial.document import SCHEMA_FILE, as_document
-from pasture.trial.measurement import Failure, PolicyResult, Run, TrialResult
-from pasture.trial.responses import Disagreement
 from pasture.trust.untrusted_text import to_json
 from pasture.warmup.requests import Request
+from pasture_tools.display.atomic import require_writable, write_atomically
+from pasture_tools.trial.document import SCHEMA_FILE, as_document
+from pasture_tools.trial.measurement import Failure, PolicyResult, Run, TrialResult
+from pasture_tools.trial.responses import Disagreement
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

@@ -7,11 +7,11 @@ import pytest
 from pasture.errors import AppImportFailed, PastureError, ServerFailed, UsageError
 from pasture.proc import tree
 from pasture.servers.engines import ENGINES
-from pasture.trial import diagnosis, server
-from pasture.trial.plan import TrialPlan, check_plan
-from pasture.trial.server import RunFiles, have_workers_died, server_environment
-from pasture.trial.servers import SERVERS
-from pasture.trial.trial import schedule
+from pasture_tools.trial import diagnosis, server
+from pasture_tools.trial.plan import TrialPlan, check_plan
+from pasture_tools.trial.server import RunFiles, have_workers_died, server_environment
+from pasture_tools.trial.servers import SERVERS
+from pasture_tools.trial.trial import schedule
 
 NO_MODULE = 'ERROR:    Error loading ASGI app. Could not import module "nowhere".\n'
 DIED = "INFO:     Child process [71] died\n"

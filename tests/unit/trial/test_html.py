@@ -6,13 +6,13 @@ from datetime import datetime
 
 import pytest
 
-from pasture.trial.measurement import Run, TrialResult
+from pasture_tools.trial.measurement import Run, TrialResult
 
 pytest.importorskip("plotly", reason="comes with the extra `trial`")
 pytest.importorskip("jinja2", reason="comes with the extra `trial`")
 
-from pasture.trial import plots
-from pasture.trial.html import render_html
+from pasture_tools.trial import plots
+from pasture_tools.trial.html import render_html
 
 MB = 1_000_000
 MADE_AT = datetime(2025, 1, 2, 3, 4)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pasture.trial import measurement
-from pasture.trial.measurement import PolicyResult, Run, Shutdown, TrialResult
+from pasture_tools.trial import measurement
+from pasture_tools.trial.measurement import PolicyResult, Run, Shutdown, TrialResult
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

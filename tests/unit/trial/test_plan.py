@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from pasture.errors import PastureError, UnknownPolicy, UsageError
-from pasture.trial.plan import TrialPlan, check_plan
 from pasture.warmup.requests import Request
+from pasture_tools.trial.plan import TrialPlan, check_plan
 
 
 def _refused(**changes: Any) -> PastureError:

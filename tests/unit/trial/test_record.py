@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pasture.trial.client.closed_loop import prepare
-from pasture.trial.client.cookies import Cookies
-from pasture.trial.client.record import Outcome, Record
+from pasture_tools.trial.client.closed_loop import prepare
+from pasture_tools.trial.client.cookies import Cookies
+from pasture_tools.trial.client.record import Outcome, Record
 
 URL = "https://127.0.0.1:80/shop/"
 

@@ -1,6 +1,6 @@
 """Which answers count as different, and which cannot be compared."""
 
-from pasture.trial.responses import (
+from pasture_tools.trial.responses import (
     UrlAnswers,
     always_failing,
     compared_bodies,

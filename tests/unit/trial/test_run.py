@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from pasture.display.progress import Event, Finished, OnEvent, Started
 from pasture.errors import (
     AppDidNotAnswer,
     NoPrivilege,
@@ -22,15 +21,16 @@ from pasture.errors import (
     ServerFailed,
     UsageError,
 )
-from pasture.launch.session import Group
-from pasture.trial import attempt_trial, run_trial
-from pasture.trial.document import as_document
-from pasture.trial.measurement import Run, Shutdown, TrialResult
-from pasture.trial.plan import TrialPlan
-from pasture.trial.responses import UrlAnswers
-from pasture.trial.run import Job, _check_server, causes_of
-from pasture.trial.server import Pause
-from pasture.trial.trial import describe_interpreter, schedule
+from pasture_tools.display.progress import Event, Finished, OnEvent, Started
+from pasture_tools.launch.session import Group
+from pasture_tools.trial import attempt_trial, run_trial
+from pasture_tools.trial.document import as_document
+from pasture_tools.trial.measurement import Run, Shutdown, TrialResult
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.responses import UrlAnswers
+from pasture_tools.trial.run import Job, _check_server, causes_of
+from pasture_tools.trial.server import Pause
+from pasture_tools.trial.trial import describe_interpreter, schedule
 
 MakeRun = Callable[..., Run]
 
@@ -66,8 +66,8 @@ class Stage:
 
 @pytest.fixture(autouse=True)
 def server_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pasture.trial.trial.require_server", lambda plan: None)
-    monkeypatch.setattr("pasture.trial.trial.features_of", lambda plan: frozenset())
+    monkeypatch.setattr("pasture_tools.trial.trial.require_server", lambda plan: None)
+    monkeypatch.setattr("pasture_tools.trial.trial.features_of", lambda plan: frozenset())
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.trial import load, run, server
-from pasture.trial.load import Progress
-from pasture.trial.plan import TrialPlan
-from pasture.trial.server import RunFiles
 from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.requests import Request
 from pasture.warmup.wsgi import build_environ
+from pasture_tools.trial import load, run, server
+from pasture_tools.trial.load import Progress
+from pasture_tools.trial.plan import TrialPlan
+from pasture_tools.trial.server import RunFiles
 
 PLAN = TrialPlan(
     app="site:app",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pasture.proc import smaps
-from pasture.trial import run
+from pasture_tools.trial import run
 
 MB = 1_000_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pasture.trial.client.skeleton import LIMIT_BYTES, skeleton
+from pasture_tools.trial.client.skeleton import LIMIT_BYTES, skeleton
 
 pytestmark = pytest.mark.once
 

@@ -5,14 +5,14 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from pasture.display import units
 from pasture.errors import ServerFailed
 from pasture.interpreter import current
 from pasture.reasons import Hazard, Reason
 from pasture.sealing.report import SealReport, StepReport
-from pasture.trial import summary, table
-from pasture.trial.measurement import Failure, Run, TrialResult
-from pasture.trial.responses import Disagreement
+from pasture_tools.display import units
+from pasture_tools.trial import summary, table
+from pasture_tools.trial.measurement import Failure, Run, TrialResult
+from pasture_tools.trial.responses import Disagreement
 
 MB = 1_000_000
 MakeRun = Callable[..., Run]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UsageError
-from pasture.proc.elf import Elf, parse_elf, read_elf, read_perf_map
 from pasture.trust.foreign_files import read_foreign, read_trusted, user_of
+from pasture_tools.proc.elf import Elf, parse_elf, read_elf, read_perf_map
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 OTHER_USER = 65534

@@ -6,9 +6,9 @@ from datetime import datetime
 
 import pytest
 
-from pasture.display.terminal import Terminal
 from pasture.errors import UsageError
 from pasture.trust.untrusted_text import complain, printable, printable_lines, to_json
+from pasture_tools.display.terminal import Terminal
 
 EVERY = "".join(
     map(chr, (*range(0x3000), *range(0xD7F0, 0xE010), 0xFEFF, 0xFFFE, 0x1F600, 0xE0041))
@@ -81,7 +81,7 @@ def test_a_page_shows_what_it_is_given_as_text() -> None:
     pytest.importorskip("jinja2")
     import jinja2
 
-    from pasture.display import pages
+    from pasture_tools.display import pages
 
     loader = jinja2.DictLoader(
         {"page": "{{ bad }}|{{ bad | upper }}|{{ number }}|{{ ours | safe }}"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import UsageError
-from pasture.trust import user_cache
+from pasture_tools import user_cache
 
 pytestmark = pytest.mark.once
 

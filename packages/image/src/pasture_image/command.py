@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from pasture.display.atomic import STANDARD_OUTPUT, write_json
-from pasture.display.json_option import json_option
-from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.errors import ImageFailed, UsageError
 from pasture_image.build import processors
+from pasture_tools.display.atomic import STANDARD_OUTPUT, write_json
+from pasture_tools.display.json_option import json_option
+from pasture_tools.display.sections import OrderedGroup, SectionedCommand
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -143,7 +143,7 @@ def build(path: Path, verity: bool, **wanted: Any) -> None:
     Modules find the variables that matter to every start of Python, and those that --env names.
     The finished file is searched for the values of all others.
     """
-    from pasture.display.atomic import require_writable
+    from pasture_tools.display.atomic import require_writable
 
     require_writable(path)
     _make(path, *_order(**wanted), verity=verity)
@@ -417,14 +417,14 @@ def _mode(text: str) -> int:
 
 def _status(words: str) -> Status:
     """What is done meanwhile, on a terminal."""
-    from pasture.display.terminal import error_terminal
+    from pasture_tools.display.terminal import error_terminal
 
     return error_terminal().status(words)
 
 
 def _say(text: str) -> None:
-    from pasture.display.terminal import output_terminal
     from pasture.trust.untrusted_text import printable
+    from pasture_tools.display.terminal import output_terminal
 
     output_terminal().print(printable(text), markup=False, soft_wrap=True)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from pasture.display.json_option import json_option
-from pasture.display.sections import OrderedGroup
+from pasture_tools.display.json_option import json_option
+from pasture_tools.display.sections import OrderedGroup
 
 _FILE = click.Path(path_type=Path)
 _RESULTS = Path("pasture-lab")

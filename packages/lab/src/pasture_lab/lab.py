@@ -10,18 +10,18 @@ from pathlib import Path
 
 import click
 
-from pasture.display import progress
-from pasture.display.atomic import require_writable, write_atomically, write_json
-from pasture.display.pages import PAGE, require_packages
-from pasture.display.terminal import error_terminal, output_terminal
 from pasture.errors import ServerFailed, UsageError, guess
-from pasture.launch.session import stop_on_signals
 from pasture.trust import private_files
 from pasture_lab.engine import Experiment, LabResult, Options, Store, run_lab
 from pasture_lab.experiments import EXPERIMENTS
 from pasture_lab.report import table
 from pasture_lab.report.document import to_json
 from pasture_lab.report.html import render_html
+from pasture_tools.display import progress
+from pasture_tools.display.atomic import require_writable, write_atomically, write_json
+from pasture_tools.display.pages import PAGE, require_packages
+from pasture_tools.display.terminal import error_terminal, output_terminal
+from pasture_tools.launch.session import stop_on_signals
 
 _BUNDLED_SITE = Path(__file__).resolve().parents[4] / "demo"
 

@@ -22,7 +22,6 @@ pytest.importorskip("django")
 pytest.importorskip("pyuwsgi")
 
 from pasture.errors import NotMeasurable, ServerFailed  # noqa: E402
-from pasture.launch.session import Group  # noqa: E402
 from pasture_lab.engine import Options, Store, run_lab  # noqa: E402
 from pasture_lab.engine.experiment import Bench  # noqa: E402
 from pasture_lab.engine.figures import Measured, curve  # noqa: E402
@@ -35,6 +34,7 @@ from pasture_lab.processes.client import burst, get  # noqa: E402
 from pasture_lab.processes.server import SITES, ServerPlan, median, serving  # noqa: E402
 from pasture_lab.report.document import as_document  # noqa: E402
 from pasture_lab.report.html import render_html  # noqa: E402
+from pasture_tools.launch.session import Group  # noqa: E402
 
 chromium = shutil.which("chromium") or shutil.which("google-chrome")
 REPOSITORY = Path(__file__).parents[4]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pasture.cli.main import run
 from pasture_lab.experiments import EXPERIMENTS
+from pasture_tools.cli.main import run
 
 
 @pytest.mark.once

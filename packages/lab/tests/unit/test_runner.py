@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pasture.display.progress import Event, Finished, Started
 from pasture.errors import NotMeasurable, ServerFailed
 from pasture_lab.engine import Options, Store, run_lab
 from pasture_lab.engine.experiment import Bench, Experiment, Part, Row
 from pasture_lab.engine.figures import Measured, curve
 from pasture_lab.engine.rule import Rule, Verdict
+from pasture_tools.display.progress import Event, Finished, Started
 
 TWICE = Rule(says="", of="second.size", to="first.size", least=1.5)
 

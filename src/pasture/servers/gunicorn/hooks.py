@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pasture.scoreboard.recorder import recorder
 from pasture.serving.after_response import AfterResponse
-
-if TYPE_CHECKING:
-    from pasture.serving.recycle import MemoryLimit
 
 
 class Behind:
@@ -44,7 +41,7 @@ class AfterRequest:
     at `max_requests`: it takes no more connections, finishes those it has, and is replaced.
     """
 
-    def __init__(self, users: Callable[..., object], limit: MemoryLimit | None) -> None:
+    def __init__(self, users: Callable[..., object], limit: int | None) -> None:
         self.then: Callable[[Any, Any], None] | None = None
         self._users = users
         self._after = AfterResponse(limit)
@@ -66,7 +63,7 @@ class AfterRequest:
 
 
 def call_after_request(
-    cfg: Any, limit: MemoryLimit | None, then: Callable[[Any, Any], None] | None = None
+    cfg: Any, limit: int | None, then: Callable[[Any, Any], None] | None = None
 ) -> None:
     """Have workers count each response, and end after one if they pass a limit.
 

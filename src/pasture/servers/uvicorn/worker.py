@@ -12,7 +12,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.supervisors.multiprocess import SIGNALS
@@ -20,9 +20,6 @@ from uvicorn.supervisors.multiprocess import SIGNALS
 from pasture.log_lines import log
 from pasture.serving.after_response import AfterResponse
 from pasture.serving.forked_process import Forking, Worker
-
-if TYPE_CHECKING:
-    from pasture.serving.recycle import MemoryLimit
 
 
 class ForkContext(Forking):
@@ -134,7 +131,7 @@ class AfterRequest:
     finishes what it has, and uvicorn replaces it.
     """
 
-    def __init__(self, application: Any, limit: MemoryLimit | None) -> None:
+    def __init__(self, application: Any, limit: int | None) -> None:
         self._application = application
         self._after = AfterResponse(limit)
 

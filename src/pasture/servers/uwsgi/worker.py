@@ -12,9 +12,9 @@ import os
 import signal
 import threading
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pasture.fork_safety import streams
+from pasture.fork_safety import inherited, streams
 from pasture.log_lines import log
 from pasture.scoreboard import layout
 from pasture.scoreboard.recorder import recorder
@@ -23,18 +23,16 @@ from pasture.servers.uwsgi import hooks
 from pasture.serving import learned
 from pasture.serving.after_response import AfterResponse
 
-if TYPE_CHECKING:
-    from pasture.serving.recycle import MemoryLimit
-
 _after = AfterResponse(None)
 
 
-def begin(uwsgi: Any, *, leaves: bool, limit: MemoryLimit | None = None) -> None:
+def begin(uwsgi: Any, *, leaves: bool, limit: int | None = None) -> None:
     """Take the policy's steps for children. In a worker, right after the fork.
 
     `leaves` says whether it leaves without finalization, `limit` is of its private memory.
     """
     streams.isolate()
+    inherited.put_in_order(None)
     child.take_steps()
     role = role_of(uwsgi)
     if role is not None:

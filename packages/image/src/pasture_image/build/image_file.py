@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from pasture.errors import ImageFailed
-from pasture.proc import images
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.trust import foreign_files, private_files
 from pasture_image.build import document
 from pasture_image.build.document import Document
 from pasture_image.build.manifest import checksum
 from pasture_image.build.regions import filled, write_at
+from pasture_tools.proc import images
 
 MAGIC = 0x314547414D495350
 """`images.MAGIC` with a digit: the version of the layout."""

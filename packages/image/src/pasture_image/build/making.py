@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture.proc import processor
 from pasture_image.build import host, image_file, leaks, processors
 from pasture_image.build.document import Document, Fact, Remark
 from pasture_image.build.orphans import end_orphans
@@ -26,6 +25,7 @@ from pasture_image.build.process import Build, stub_of
 from pasture_image.inside.memory import read
 from pasture_image.inside.order import Built, Order, Secret
 from pasture_image.inside.start_variables import NAMES, always_read, is_uncounted
+from pasture_tools.proc import processor
 
 MAX_BUILD_S = 1800.0
 """torch._dynamo takes 40 s of processor time, of which a busy machine gives little."""

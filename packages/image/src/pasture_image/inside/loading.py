@@ -330,8 +330,9 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
     import pasture
     from pasture.interpreter import native
     from pasture.proc.parent import end_with_parent
-    from pasture.sealing import exit, shown
+    from pasture.sealing import exit
     from pasture.sealing.policy import POLICIES
+    from pasture.sealing.report import hide_report
     from pasture.sealing.seal import HAS_LAZY_IMPORTS
     from pasture_image.inside import begin, eager, loops
 
@@ -346,7 +347,7 @@ def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: in
         heap = tuple(step for step in policy.heap if step != "huge-pages")
         exit.take_over_files()
         report = pasture.seal(replace(policy, heap=heap))
-        shown.hide()
+        hide_report()
         for number in taken:
             posix.close(number)
         address, _ = native().frozen_facts()

@@ -15,8 +15,6 @@ from importlib.metadata import version
 
 import psutil
 
-from pasture.display.progress import Finished, Moved, OnEvent, Started
-from pasture.display.units import count, duration, seconds
 from pasture.errors import (
     MissingExtra,
     NoPrivilege,
@@ -25,7 +23,6 @@ from pasture.errors import (
     UnsupportedInterpreter,
     UsageError,
 )
-from pasture.launch.session import guarded
 from pasture.trust import private_files
 from pasture_lab.engine.experiment import Bench, Experiment, Options, Part
 from pasture_lab.engine.figures import Curve, Measured, under
@@ -33,6 +30,9 @@ from pasture_lab.engine.requirements import require_modules
 from pasture_lab.engine.rule import Verdict
 from pasture_lab.engine.store import Kept, Store
 from pasture_lab.engine.verdict import Judged, judge_experiment, judge_rows
+from pasture_tools.display.progress import Finished, Moved, OnEvent, Started
+from pasture_tools.display.units import count, duration, seconds
+from pasture_tools.launch.session import guarded
 
 _OF_THE_MACHINE = (NotMeasurable, MissingExtra, NoPrivilege, UnsupportedInterpreter)
 """Errors that say what this machine lacks, and not that something went wrong."""

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.launch.session import Group
 from pasture_lab.engine import requirements
 from pasture_lab.engine.description import read_experiment
 from pasture_lab.engine.experiment import Bench, Options, Part
@@ -25,6 +24,7 @@ from pasture_lab.measurements.instagram_site import Variant
 from pasture_lab.processes.client import burst
 from pasture_lab.processes.program import environment, path_of, run_to_end
 from pasture_lab.processes.server import Server, serving
+from pasture_tools.launch.session import Group
 
 _EVENTS = ("cache-misses", "cache-references", "instructions", "cycles")
 _VARIANTS = (

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.launch.session import tail
 from pasture_lab.engine.description import read_experiment
 from pasture_lab.engine.experiment import Bench, Options, Part
 from pasture_lab.engine.figures import Measured
 from pasture_lab.measurements import instagram_site
 from pasture_lab.measurements.instagram_site import Variant
+from pasture_tools.launch.session import tail
 
 _IMMORTAL = {"LAB_CODE": "1"}
 _VARIANTS = (

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import Path
 
 from pasture.errors import NotMeasurable
-from pasture.launch.session import Group, tail
 from pasture_lab.engine import requirements
 from pasture_lab.engine.description import read_experiment
 from pasture_lab.engine.experiment import Bench, Options, Part
@@ -24,6 +23,7 @@ from pasture_lab.measurements.instagram_site import Variant
 from pasture_lab.processes.client import SteadyLoad
 from pasture_lab.processes.program import environment, run_to_end
 from pasture_lab.processes.server import Server, ServerPlan, serving
+from pasture_tools.launch.session import Group, tail
 
 _COLLECTOR = "collector"
 _OUT_OF_LINE = "pasture, out of line"
@@ -60,8 +60,8 @@ def _plan(policy: str, more: Mapping[str, str]) -> ServerPlan:
 def _recorded(policy: str, seconds: float, bench: Bench) -> Measured:
     """Faults by the function that wrote first, read as `pasture explain --record` does."""
     try:
-        from pasture.explain.causes import Cause
-        from pasture.explain.explain import explain
+        from pasture_tools.explain.causes import Cause
+        from pasture_tools.explain.explain import explain
     except ImportError as error:
         raise NotMeasurable(
             f"{error.name} is not installed", hint="pip install 'pasture[lab]'"

@@ -16,13 +16,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pasture.proc.sampler import Sample
 from pasture.proc.stat import read_stat
-from pasture.trial.run import stop_and_measure
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.engine.figures import Measured, curve
 from pasture_lab.processes.client import SteadyLoad, burst
 from pasture_lab.processes.server import Server, ServerPlan, median, serving
+from pasture_tools.proc.sampler import Sample
+from pasture_tools.trial.run import stop_and_measure
 
 WORKERS = 4
 RATE = 300.0

@@ -13,8 +13,6 @@ from dataclasses import replace
 import psutil
 
 from pasture.errors import NotMeasurable
-from pasture.launch.ports import free_port
-from pasture.launch.session import Group
 from pasture_lab.engine import requirements
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.engine.figures import Figures, Measured, curve
@@ -22,6 +20,8 @@ from pasture_lab.processes import cgroup, httperf, nginx
 from pasture_lab.processes.client import burst
 from pasture_lab.processes.program import environment
 from pasture_lab.processes.server import SITES, Server, ServerPlan, median, serving
+from pasture_tools.launch.ports import free_port
+from pasture_tools.launch.session import Group
 
 BURSTS = 50
 WORKERS = 4

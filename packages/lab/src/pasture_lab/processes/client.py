@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from pasture.launch.ports import LOOPBACK
+from pasture_tools.launch.ports import LOOPBACK
 
 _TIMEOUT_S = 30.0
 

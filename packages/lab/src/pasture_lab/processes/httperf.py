@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pasture.errors import ServerFailed
-from pasture.launch.ports import LOOPBACK
-from pasture.launch.session import Group, tail
 from pasture_lab.engine import requirements
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes.program import environment
+from pasture_tools.launch.ports import LOOPBACK
+from pasture_tools.launch.session import Group, tail
 
 _TIMEOUT_S = 60
 _POLL_S = 0.02

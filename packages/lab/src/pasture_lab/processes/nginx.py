@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pasture.launch.ports import LOOPBACK, free_port, listens
-from pasture.launch.session import Group
 from pasture_lab.engine import requirements
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes.program import environment
+from pasture_tools.launch.ports import LOOPBACK, free_port, listens
+from pasture_tools.launch.session import Group
 
 _START_S = 20.0
 _TIMEOUT_S = 120

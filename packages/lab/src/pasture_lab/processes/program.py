@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pasture.errors import NotMeasurable, ServerFailed
-from pasture.launch import session
-from pasture.launch.session import Group, last_exception, tail
 from pasture_lab.engine.experiment import Bench
+from pasture_tools.launch import session
+from pasture_tools.launch.session import Group, last_exception, tail
 
 _PROGRAMS = Path(__file__).parents[1] / "programs"
 _POLL_S = 0.02

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pasture.launch.ports import LOOPBACK, free_port, listens
-from pasture.launch.session import Group, last_exception
 from pasture.proc import tree
-from pasture.proc.sampler import Sample, sample_tree, sample_until_whole
 from pasture.proc.smaps import Memory
 from pasture_lab.engine.experiment import Bench
 from pasture_lab.processes import side_table
 from pasture_lab.processes.program import environment
+from pasture_tools.launch.ports import LOOPBACK, free_port, listens
+from pasture_tools.launch.session import Group, last_exception
+from pasture_tools.proc.sampler import Sample, sample_tree, sample_until_whole
 
 SITES = Path(__file__).parents[1] / "sites"
 

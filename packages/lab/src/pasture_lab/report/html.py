@@ -6,11 +6,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pasture.display.pages import plot_markup, render_page
-from pasture.display.units import seconds
 from pasture_lab.engine.rule import Verdict
 from pasture_lab.engine.runner import LabResult, Result
 from pasture_lab.report import words
+from pasture_tools.display.pages import plot_markup, render_page
+from pasture_tools.display.units import seconds
 
 _PLOT_PX = 320
 _CLASSES = {

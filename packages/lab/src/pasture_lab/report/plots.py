@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from pasture.display.units import BYTES_PER_MB
-from pasture.trial import plots
-from pasture.trial.plots import laid_out
 from pasture_lab.engine.experiment import Plot
 from pasture_lab.engine.runner import Result
+from pasture_tools.display.units import BYTES_PER_MB
+from pasture_tools.trial import plots
+from pasture_tools.trial.plots import laid_out
 
 COLORS = {**plots.COLORS, "side-table": "#b5596a"}
 _MORE_COLORS = ("#c8553d", "#3b9aa5", "#a07d2c", "#94518f", "#557a2f", "#4466aa", "#777777")

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pasture.display.units import duration, seconds
 from pasture_lab.engine.experiment import Experiment, Options
 from pasture_lab.engine.rule import Verdict
 from pasture_lab.engine.runner import LabResult, Result
 from pasture_lab.report import words
+from pasture_tools.display.units import duration, seconds
 
 _STYLES = {
     Verdict.REPRODUCED: "green",

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pasture.display.units import megabytes, percent, seconds
 from pasture_lab.engine.figures import Figures
 from pasture_lab.engine.rule import Verdict
 from pasture_lab.engine.runner import LabResult, Result
 from pasture_lab.engine.verdict import SHOWN, Judged
+from pasture_tools.display.units import megabytes, percent, seconds
 
 _MIN_MB = 100_000
 MISSING = "not measured"

@@ -1,0 +1,162 @@
+"""The servers that a trial can boot: what is known of each, by its name.
+
+gunicorn preloads the application under each policy, and so under `stock`; `plain` is its own
+command. uvicorn spawns workers
+that load it each; under pasture they are forked. uWSGI, as pyuwsgi, has a master that loads the
+application and forks, with pasture or without. It binds each socket that any of its options names,
+and takes a Unix socket over from the server that listens there. So a trial gives it no file of
+options, and no other socket than its own.
+
+A new one is a `ServerFacts` here, and its place in the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pasture.errors import UsageError
+from pasture_tools.trial.servers.facts import (
+    ONLY_GUNICORN,
+    PLAIN,
+    Phrases,
+    ServerFacts,
+    Start,
+    called_without,
+)
+
+_CONTROL_SOCKET = "control_socket"
+
+
+def _gunicorn(start: Start) -> list[str]:
+    """Socket and pid file come last: a configuration file may name a server in production's."""
+    own = ["--pid", str(start.folder / "pid")]
+    if _CONTROL_SOCKET in start.features:
+        own += ["--control-socket", str(start.folder / "control")]
+    return [
+        *start.plain_or_by_pasture("gunicorn", "-m", "gunicorn", under=PLAIN),
+        "--workers", str(start.workers), "--bind", start.address, *start.arguments, *own, start.app,
+    ]  # fmt: skip
+
+
+_GUNICORN = ServerFacts(
+    name="gunicorn",
+    install="gunicorn",
+    command=_gunicorn,
+    served_by=("{app}", "-w", "{workers}"),
+    # 25.1 and newer have one.
+    features="from gunicorn.config import KNOWN_SETTINGS as known; "
+    f"print(*(s.name for s in known if s.name == '{_CONTROL_SOCKET}'))",
+    phrases=Phrases(
+        not_found=re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE),
+        steps="[INFO]",
+        called_wrongly=called_without("send"),
+        wrong_kind="the application is an ASGI one and the worker is not",
+        wrong_kind_hint="pasture try APP --server uvicorn; or choose a worker for ASGI: "
+        "pasture try APP -- -k uvicorn_worker.UvicornWorker",
+    ),
+)
+
+_BINDS = dict.fromkeys(("uds", "fd"), "a trial listens on an address of its own")
+_RELOADS = dict.fromkeys(
+    ("reload", "reload-dir", "reload-include", "reload-exclude", "reload-delay"),
+    "with it uvicorn has one process, and nothing to share",
+)
+
+
+def _uvicorn(start: Start) -> list[str]:
+    return [
+        *start.plain_or_by_pasture("uvicorn", "-m", "uvicorn"), *start.arguments,
+        "--workers", str(start.workers), "--host", start.host, "--port", str(start.port), start.app,
+    ]  # fmt: skip
+
+
+_UVICORN = ServerFacts(
+    name="uvicorn",
+    install="pasture[uvicorn]",
+    command=_uvicorn,
+    served_by=("{app}", "--workers", "{workers}"),
+    stock="stock is plain uvicorn, whose workers are spawned and load the application each; under "
+    "the other policies pasture has the parent load it and fork them",
+    stock_spawns=True,
+    cannot=ONLY_GUNICORN,
+    least_workers=2,
+    refused={**_BINDS, **_RELOADS},
+    variables="UVICORN_",
+    phrases=Phrases(
+        started="Started server process",
+        worker_died=re.compile(r"Child process \[\d+\] died"),
+        not_found=re.compile(r"(?:Error loading ASGI app\. )(.*)$", re.MULTILINE),
+        start_failed="Application startup failed",
+        called_wrongly=called_without(r"start\w*"),
+        wrong_kind="the application is a WSGI one and uvicorn calls ASGI ones",
+        wrong_kind_hint="pasture try APP --server gunicorn; or pasture try APP --server uvicorn "
+        "-- --interface wsgi",
+    ),
+)
+
+_PLAIN_UWSGI = "import sys, pyuwsgi; sys.exit(pyuwsgi.run(sys.argv[1:]))"
+_PROTOCOLS = ("uwsgi", "http", "https", "fastcgi", "scgi", "raw", "puwsgi", "suwsgi", "http11")
+_SOCKETS = (
+    "socket", "s", *(f"{protocol}-socket" for protocol in _PROTOCOLS), "shared-socket",
+    "undeferred-shared-socket", "ssl-socket", "http", "https", "https2", "httprouter", "sslrouter",
+    "rawrouter", "fastrouter", "stats", "stats-server", "stats-http", "zerg", "zerg-server",
+    "carbon", "subscribe-to", "udp", "snmp",
+)  # fmt: skip
+_FILES = ("pidfile", "pidfile2", "safe-pidfile", "safe-pidfile2", "master-fifo")
+_OPTIONS = (
+    "ini", "ini-paste", "ini-paste-logged", "paste", "xml", "x", "yaml", "yml", "y", "json", "j",
+    "config", "config-py", "include", "inherit", "emperor", "load-file",
+)  # fmt: skip
+_BACKGROUND = ("daemonize", "daemonize2", "d")
+_REFUSED = {
+    **dict.fromkeys(_SOCKETS, "a trial listens on a socket of its own alone"),
+    **dict.fromkeys(_FILES, "it may be that of a server in production"),
+    **dict.fromkeys(_OPTIONS, "a file of options may name sockets of a server in production"),
+    **dict.fromkeys(_BACKGROUND, "a server in the background cannot be measured"),
+}
+
+
+def _uwsgi(start: Start) -> list[str]:
+    return [
+        *start.plain_or_by_pasture("uwsgi", "-c", _PLAIN_UWSGI), *start.arguments,
+        # Without the last two it serves errors in place of an application that does not load,
+        # and starts again when it is asked to end.
+        "--master", "--need-app", "--die-on-term", "--processes", str(start.workers),
+        "--http-socket", start.address, "--module", start.app,
+    ]  # fmt: skip
+
+
+_UWSGI = ServerFacts(
+    name="uwsgi",
+    install="pasture[uwsgi]",
+    command=_uwsgi,
+    served_by=("--master", "--processes", "{workers}", "--module", "{app}"),
+    stock="stock is plain uWSGI, whose master loads the application and forks",
+    cannot=ONLY_GUNICORN,
+    silent_errors=True,
+    refused=_REFUSED,
+    refused_word=re.compile(r"\.(ini|xml|ya?ml|json?|sqlite3?|conf)\Z|\A\[", re.IGNORECASE),
+    variables="UWSGI_",
+    phrases=Phrases(
+        not_found=re.compile(r"^(unable to (?:find|load) .*)$", re.MULTILINE),
+        called_wrongly=called_without("send"),
+        wrong_kind="the application is an ASGI one and uWSGI serves none",
+        wrong_kind_hint="pasture try APP --server uvicorn",
+    ),
+)
+
+SERVERS: Mapping[str, ServerFacts] = MappingProxyType(
+    {facts.name: facts for facts in (_GUNICORN, _UVICORN, _UWSGI)}
+)
+"""By name; the first is the default."""
+
+
+def find_server(name: str) -> ServerFacts:
+    """Facts of a server. UsageError if there is none of that name."""
+    if name not in SERVERS:
+        raise UsageError(
+            f"{name!r} is no server that a trial can boot", hint=f"known are {', '.join(SERVERS)}"
+        )
+    return SERVERS[name]
