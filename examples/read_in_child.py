@@ -1,6 +1,6 @@
-"""What a child makes private by reading what its parent has: `python read_in_child.py [freeze|seal]`.
+"""What a child makes private by reading what its parent has, MB: [freeze] or [seal].
 
-Prints megabytes, after a read of 500,000 records and a collection.
+It reads 500,000 records, and a collection follows.
 """
 
 import gc

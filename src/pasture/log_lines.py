@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 PREFIX = "pasture: "
 
@@ -34,6 +34,15 @@ def _never_disabled(logger: logging.Logger) -> logging.Logger:
 
 
 log = _never_disabled(logging.getLogger("pasture"))
+
+
+Log = Callable[[int, str], object]
+"""Writes a line to a server's log, at a level of `logging`."""
+
+
+def write_to_log(level: int, line: str) -> None:
+    """Into pasture's own log."""
+    log.log(level, "%s", line)
 
 
 def enable(logger: object) -> None:

@@ -102,7 +102,79 @@ def test_a_worker_that_cannot_start_ends_the_server_with_gunicorns_own_status(se
     server = serve(conf=conf, ready=False, workers=1)
     assert server.wait_for_end() == 3
     assert "Worker failed to boot" in server.log
-    assert ("was loaded before the fork, as by gunicorn's --preload" in server.log) is not asked
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["pasture-run", "plain-gunicorn"])
+def test_all_hooks_of_the_user_run(serve, plain):
+    star = "from pasture.servers.gunicorn import *\n" if plain else ""
+    server = serve(plain=plain, conf=star + CONF_WITH_HOOKS, workers=1)
+    assert server.get("/who")["pid"] in server.workers()
+    assert server.log.count(SEALED) == 1
+    assert server.log.index("hook pre_fork ran") < server.log.index(SEALED)
+    assert server.log.index(SEALED) < server.log.index("hook post_fork ran")
+    assert server.stop() == 0
+    for name in HOOKS:
+        assert f"hook {name} ran" in server.log
+
+
+def test_a_configuration_file_chooses_policy_and_warm_up(serve):
+    conf = """
+from pasture.servers.gunicorn import configure
+configure(policy="warm-freeze", warm=["/who", "Cookie: a=b"])
+"""
+    server = serve(plain=True, conf=conf)
+    assert "pasture: policy warm-freeze on " in server.log
+    assert server.get("/who")["served_by"][0] == server.process.pid
+
+
+def test_options_of_pasture_run_win_over_the_configuration_file(serve):
+    conf = "from pasture.servers.gunicorn import configure\nconfigure(policy='freeze')"
+    server = serve(conf=conf, options=("--policy", "stock"))
+    assert "pasture: policy stock on " in server.log
+
+
+def test_gunicorn_without_the_line_in_its_configuration_is_not_touched(serve):
+    assert "pasture" not in serve(plain=True).log
+
+
+def test_an_unknown_policy_is_reported_without_a_traceback(serve):
+    conf = "from pasture.servers.gunicorn import *"
+    server = serve(plain=True, conf=conf, env={"PASTURE_POLICY": "seel"}, ready=False)
+    assert server.wait_for_end() == 4
+    assert "did you mean seal?" in server.log
+    assert "Traceback" not in server.log
+
+
+@pytest.mark.parametrize(
+    ("app", "env", "reported"),
+    [
+        ("no_such_module:app", {}, "No module named 'no_such_module'"),
+        ("herd_app:no_such_name", {}, "Failed to find attribute 'no_such_name'"),
+    ],
+)
+def test_an_application_that_cannot_be_imported_is_reported_with_its_own_exit_code(
+    serve, app, env, reported
+):
+    server = serve(app=app, env=env, ready=False)
+    assert server.wait_for_end() == 5
+    assert f"error: {app} cannot be imported: " in server.log
+    assert reported in server.log
+
+
+def test_an_import_that_fails_in_the_parent_is_left_to_workers_whose_status_counts(serve):
+    server = serve(env={"HERD_BROKEN": "1"}, ready=False)
+    assert server.wait_for_end() == 3
+    assert "RuntimeError: this application is broken" in server.log
+    assert "the import failed in the parent: herd_app:app cannot be imported" in server.log
+    assert "Worker failed to boot" in server.log
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_worker_that_cannot_start_ends_the_server_with_gunicorns_own_status(serve, asked):
+    conf = f"preload_app = {asked}\ndef post_worker_init(worker):\n    raise OSError('no luck')"
+    server = serve(conf=conf, ready=False, workers=1)
+    assert server.wait_for_end() == 3
+    assert "Worker failed to boot" in server.log
 
 
 NO_MEMORY = """

@@ -13,10 +13,10 @@ from pasture_tools.launch.ports import free_port
 
 LEADERS = ("flock", "lockf", "exclusive file", "port")
 HELD = (
-    *("thread", "listener of logging", "process", "popen", "loop", "shared memory"),
+    *("thread", "semaphore", "temporary file", "pipe", "process", "popen", "loop", "shared memory"),
     *("database", "temporary folder", "timer", "failure", "connection"),
 )
-KEPT = ("restarted thread", "executor", "")
+KEPT = ("restarted thread", "executor", "read file", "listener of logging", "")
 WORKERS = 2
 PLAIN = "pasture: no seal: plain, because "
 

@@ -1,12 +1,15 @@
-"""An application whose import holds what the variable HOLDS names; WSGI and ASGI alike.
+"""An application that holds what the variable HOLDS names; WSGI, ASGI and tasks of Celery alike.
 
-Each answer is JSON: the worker's pid, whether its own thread, lock, ... is there as in a worker
-that has imported the application itself, and, under "leader", whether it thinks to be the only one.
+The variable HELD_AT says when it comes to hold that: at its "import", at the import of a module by
+the first request ("module"), or at the first "request". Each answer is JSON: the worker's pid,
+whether its own thread, lock, ... is there as in a worker that has imported the application itself,
+or a text that no other answer has, and, under "leader", whether it thinks to be the only one.
 """
 
 import asyncio
 import atexit
 import fcntl
+import http.client
 import json
 import logging
 import logging.handlers
@@ -14,6 +17,7 @@ import mmap
 import multiprocessing
 import os
 import queue
+import random
 import signal
 import socket
 import sqlite3
@@ -22,11 +26,14 @@ import sys
 import tempfile
 import threading
 import time
+import xmlrpc.client
 from concurrent.futures import ThreadPoolExecutor
 
 HOLDS = os.environ.get("HOLDS", "")
 FOLDER = os.environ.get("HELD_IN", "")
 PORT = int(os.environ.get("HELD_PORT", "0"))
+AT = os.environ.get("HELD_AT", "import")
+host = ""
 leader = False
 kept = []
 
@@ -200,20 +207,220 @@ def hold_failure():
     return alive
 
 
-def hold_connection():
-    connection = socket.create_connection(("127.0.0.1", PORT))
-    stream = connection.makefile("rwb")
+def echoing(ask):
+    """Whether each answer is the one to its own question."""
     lock = threading.Lock()
 
     def answers_itself():
         with lock:
-            asked = f"{os.getpid()}-{time.monotonic_ns()}\n".encode()
-            stream.write(asked)
-            stream.flush()
-            return stream.readline() == asked
+            asked = f"{os.getpid()}-{time.monotonic_ns()}"
+            return ask(asked) == asked
 
     assert answers_itself()
     return answers_itself
+
+
+def hold_socket(family=socket.AF_INET):
+    connection = socket.socket(family)
+    connection.connect(
+        ("127.0.0.1", PORT) if family == socket.AF_INET else os.path.join(FOLDER, "echo")
+    )
+    stream = connection.makefile("rwb")
+
+    def ask(asked):
+        stream.write(f"{asked}\n".encode())
+        stream.flush()
+        return stream.readline().decode().strip()
+
+    return echoing(ask)
+
+
+def hold_http():
+    connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=20)
+
+    def ask(asked):
+        connection.request("GET", f"/{asked}")
+        return connection.getresponse().read().decode()[1:]
+
+    return echoing(ask)
+
+
+def hold_xmlrpc():
+    proxy = xmlrpc.client.ServerProxy(f"http://127.0.0.1:{PORT}/")
+    return echoing(lambda asked: proxy.echo(asked))
+
+
+def hold_asyncio_streams():
+    loop = asyncio.new_event_loop()
+
+    def run(what):
+        with ThreadPoolExecutor(1) as pool:  # this thread may have a loop that runs
+            return pool.submit(loop.run_until_complete, what).result()
+
+    reader, writer = run(asyncio.open_connection("127.0.0.1", PORT))
+
+    async def ask(asked):
+        writer.write(f"{asked}\n".encode())
+        return (await reader.readline()).decode().strip()
+
+    return echoing(lambda asked: run(ask(asked)))
+
+
+def hold_manager():
+    manager = multiprocessing.get_context("fork").Manager()
+    values = manager.dict()
+
+    def ask(asked):
+        values[os.getpid()] = asked
+        return values[os.getpid()]
+
+    kept.append(manager)
+    return echoing(ask)
+
+
+def hold_dialogue():
+    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(asked):
+        program.stdin.write(f"{asked}\n".encode())
+        program.stdin.flush()
+        return program.stdout.readline().decode().strip()
+
+    return echoing(ask)
+
+
+def hold_redis():
+    import redis
+
+    client = redis.Redis(port=PORT, protocol=2, socket_timeout=20)
+    return echoing(lambda asked: client.echo(asked).decode())
+
+
+def hold_httpx():
+    import httpx
+
+    client = httpx.Client(base_url=f"http://127.0.0.1:{PORT}", timeout=20)
+    return echoing(lambda asked: client.get(f"/{asked}").text[1:])
+
+
+def hold_urllib3():
+    import urllib3
+
+    pool = urllib3.PoolManager()
+    url = f"http://127.0.0.1:{PORT}"
+    return echoing(lambda asked: pool.request("GET", f"{url}/{asked}").data.decode()[1:])
+
+
+def hold_filelock():
+    global leader
+    import filelock
+
+    lock = filelock.FileLock(os.path.join(FOLDER, "leader"))
+    kept.append(lock)
+    try:
+        lock.acquire(timeout=0)
+        leader = True
+    except filelock.Timeout:
+        pass
+    return alive
+
+
+def hold_consumer():
+    """A thread that does what is put into a queue."""
+    jobs = queue.Queue()
+
+    def consume():
+        while True:
+            jobs.get().set()
+
+    threading.Thread(target=consume, daemon=True).start()
+
+    def is_done():
+        done = threading.Event()
+        jobs.put(done)
+        return done.wait(5)
+
+    return is_done
+
+
+def hold_ids():
+    """Of a block that this process alone has fetched."""
+    with open(os.path.join(FOLDER, "next"), "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        first = int(file.read() or 0)
+        file.truncate(0)
+        file.write(str(first + 1000))
+    numbers = iter(range(first, first + 1000))
+    return lambda: f"id {next(numbers)}"
+
+
+def hold_passwords():
+    own = random.Random(os.urandom(16))
+    return lambda: f"password {own.getrandbits(64)}"
+
+
+def hold_base():
+    """The address that the first request came to, as of a site that sends mails with links."""
+    base = [host]
+
+    def is_right():
+        base[0] = base[0] or host
+        return base[0]
+
+    return is_right
+
+
+def hold_semaphore():
+    """Taken in one worker, as by one that was killed, and free in the other."""
+    lock = multiprocessing.Lock()
+    taken = []
+
+    def is_free():
+        taken[:] = taken or [lock.acquire(timeout=5)]
+        return taken[0]
+
+    return is_free
+
+
+def hold_temporary_file():
+    file = tempfile.TemporaryFile(buffering=0)
+
+    def is_own():
+        file.seek(0)
+        before = file.read()
+        file.write(b"x")
+        kept.append(None)
+        return len(before) == len(kept) - 1
+
+    return is_own
+
+
+def hold_pipe():
+    read, write = os.pipe()
+
+    def is_own():
+        asked = f"{os.getpid():010}".encode()
+        os.write(write, asked * 2)
+        return {os.read(read, 10), os.read(read, 10)} == {asked}
+
+    return is_own
+
+
+def hold_read_file():
+    """Read on line by line: each process from where its import has left it."""
+    path = os.path.join(FOLDER, f"lines-{os.getpid()}")
+    with open(path, "w") as file:
+        file.writelines(f"{number}\n" for number in range(100_000))
+    file = open(path, "rb", buffering=0)
+    assert file.read(2) == b"0\n"
+    own = [2]
+
+    def is_own():
+        own[0] += len(file.read(5))
+        return file.tell() == own[0]
+
+    return is_own
 
 
 HOLD = {
@@ -234,28 +441,61 @@ HOLD = {
     "temporary folder": hold_temporary_folder,
     "timer": hold_timer,
     "failure": hold_failure,
-    "connection": hold_connection,
+    "connection": hold_socket,
+    "unix socket": lambda: hold_socket(socket.AF_UNIX),
+    "http.client": hold_http,
+    "xmlrpc": hold_xmlrpc,
+    "asyncio streams": hold_asyncio_streams,
+    "manager": hold_manager,
+    "dialogue": hold_dialogue,
+    "redis": hold_redis,
+    "httpx": hold_httpx,
+    "urllib3": hold_urllib3,
+    "filelock": hold_filelock,
+    "consumer": hold_consumer,
+    "ids": hold_ids,
+    "passwords": hold_passwords,
+    "base": hold_base,
+    "temporary file": hold_temporary_file,
+    "pipe": hold_pipe,
+    "read file": hold_read_file,
+    "semaphore": hold_semaphore,
     "": lambda: alive,
 }
-is_there = HOLD[HOLDS]()
 
 
-def answer():
+def answer(asked_as=""):
+    global host, is_there
+    host = asked_as
     try:
-        there = bool(is_there())
+        if is_there is None:
+            is_there = held_late()
+        there = is_there()
     except Exception as error:
         there = repr(error)
     return {"pid": os.getpid(), "there": there, "leader": leader}
 
 
+def held_late():
+    if AT == "request":
+        return HOLD[HOLDS]()
+    import holding_late
+
+    return holding_late.is_there
+
+
+is_there = HOLD[HOLDS]() if AT == "import" else None
+
+
 def app(environ, start_response):
     start_response("200 OK", [("Content-Type", "application/json")])
-    return [json.dumps(answer()).encode()]
+    return [json.dumps(answer(environ.get("HTTP_HOST", ""))).encode()]
 
 
 async def asgi(scope, receive, send):
     if scope["type"] != "http":
         return
-    body = json.dumps(answer()).encode()
+    asked_as = dict(scope["headers"]).get(b"host", b"").decode()
+    body = json.dumps(answer(asked_as)).encode()
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": body})

@@ -8,6 +8,7 @@ interpreter list, not by names of packages. Closes nothing.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import gc
 import os
 import signal
@@ -33,6 +34,7 @@ from pasture.reasons import SHARED, Hazard, Reason
 
 _SELF = Path("/proc/self")
 _IN_POST_FORK = "take it in each worker, in post_fork or at the first use"
+_EACH = "make it in each worker"
 _START = "start it in each worker, in post_fork or at the first use"
 _OF_MEMORY = ("/dev/zero", "/memfd:", "/dev/shm/")
 _OWN_MEMORY = "/memfd:pasture"
@@ -52,13 +54,14 @@ class Import:
         self._files: frozenset[_File] = frozenset()
         self._children: frozenset[int] = frozenset()
         self._mapped: frozenset[tuple[str, int]] = frozenset()
+        self._pipes: frozenset[int] = frozenset()
         self._timers: frozenset[object] = frozenset()
         self._hazards: Counter[Hazard] = Counter()
 
     def begin(self) -> None:
         """Note what is there before it, the server's own."""
         self._files = frozenset((what.st_dev, what.st_ino) for _, what in open_files())
-        self._children, self._mapped = _children(), _shared_memory()
+        self._children, self._mapped, self._pipes = _children(), _shared_memory(), _pipes()
         self._timers = frozenset(_timers())
         self._hazards = Counter(survey.survey())
         self._origins.start()
@@ -122,19 +125,23 @@ class Import:
                     yield _shared(named, Reason.LISTENER, where, _IN_POST_FORK)
             elif _is_locked(number):
                 yield _shared(f"the lock on {name}", Reason.LOCK, where, _IN_POST_FORK)
+            elif stat.S_ISREG(what.st_mode) and not what.st_nlink and not _is_of_memory(name):
+                yield _shared(f"the temporary file {name}", Reason.FILE, where, _EACH)
             elif (line := self._origins.of_database(name)) is not None:
                 yield _shared(f"the SQLite database {name}", Reason.DATABASE, line, _IN_POST_FORK)
         for path, where in self._origins.created.items():
             if os.path.lexists(path):
                 named = f"{path}, which the import created for itself,"
                 yield _shared(named, Reason.FILE, where, "create it in each worker")
+        for inode in _pipes() - self._pipes:
+            yield _shared(f"both ends of a pipe ({inode})", Reason.MEMORY, "", _EACH)
 
     def _others(self) -> Iterator[Hazard]:
         for pid in _children() - self._children:
             named = f"process {pid} ({_name_of_process(pid)})"
             yield _shared(named, Reason.PROCESS, self._origins.of_process(), _START)
         for name, _ in _shared_memory() - self._mapped:
-            yield _shared(f"shared memory ({name})", Reason.MEMORY, "", "make it in each worker")
+            yield _shared(f"shared memory ({name})", Reason.MEMORY, "", _EACH)
         if frozenset(_timers()) - self._timers:
             yield Hazard("a timer that the import has set", "set it in each worker", Reason.TIMER)
         yield from _loops()
@@ -152,13 +159,18 @@ def _is_locked(number: int) -> bool:
 
 
 def _children() -> frozenset[int]:
-    """Source: proc_tid_children(5); without it all processes are asked for their parent."""
+    """Without the tracker of multiprocessing's resources, which children share or replace.
+
+    Source: proc_tid_children(5); without it all processes are asked for their parent.
+    """
+    tracker: Any = sys.modules.get("multiprocessing.resource_tracker")
+    own = tracker and tracker._resource_tracker._pid
     try:
         lists = [(task / "children").read_text() for task in (_SELF / "task").iterdir()]
-        return frozenset(int(pid) for text in lists for pid in text.split())
+        return frozenset(int(pid) for text in lists for pid in text.split()) - {own}
     except OSError:  # a thread has ended meanwhile, or the kernel lacks it
         with suppress(OSError):
-            return frozenset(tree.children(os.getpid()))
+            return frozenset(tree.children(os.getpid())) - {own}
     return frozenset()
 
 
@@ -184,6 +196,23 @@ def _shared_memory() -> frozenset[tuple[str, int]]:
     )
 
 
+def _is_of_memory(name: str) -> bool:
+    return name.startswith("/memfd:")
+
+
+def _pipes() -> frozenset[int]:
+    """Inodes of the pipes of which both ends are here: what one worker writes, another would read.
+
+    Under gevent a hub has some, which it makes anew in each child.
+    """
+    ends: dict[bool, set[int]] = {True: set(), False: set()}
+    for number, what in open_files():
+        if stat.S_ISFIFO(what.st_mode):
+            with suppress(OSError):
+                ends[bool(fcntl.fcntl(number, fcntl.F_GETFL) & os.O_WRONLY)].add(what.st_ino)
+    return frozenset(ends[True] & ends[False])
+
+
 def _timers() -> Iterator[object]:
     """Timers that run. No child inherits one."""
     yield from (name for name in _TIMERS if signal.getitimer(getattr(signal, name))[0])
@@ -202,7 +231,7 @@ def _loops() -> Iterator[Hazard]:
         found = [one for one in instances((events.AbstractEventLoop,)) if not _is_closed(one)]
     for kind in {type(one) for one in found}:
         named = f"an event loop ({kind.__module__}.{kind.__qualname__}) that the import has made"
-        yield Hazard(named, "make it in each worker", Reason.EVENT_LOOP, fate=SHARED)
+        yield Hazard(named, _EACH, Reason.EVENT_LOOP, fate=SHARED)
 
 
 def _is_closed(loop: Any) -> bool:

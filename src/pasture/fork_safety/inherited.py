@@ -1,12 +1,13 @@
 """Objects of the standard library that a forked child puts in order, so that they work there.
 
-Executors whose threads stayed in the parent, what multiprocessing does in its own children alone,
-and processes that are not this one's children. Owns which and how, and the hook, which comes after
-those of the modules: some forget at a fork what a new object would use. Each step is taken by
-itself: one that fails hinders no other. Imports nothing, and looks into `sys.modules`.
+Executors and listeners of logging whose threads stayed in the parent, what multiprocessing does in
+its own children alone, and processes that are not this one's children. Owns which and how, and the
+hook, which comes after those of the modules: some forget at a fork what a new object would use.
+Each step is taken by itself: one that fails hinders no other. Imports nothing, and looks into
+`sys.modules`.
 
 Source: CPython 3.11 to 3.15 Lib/concurrent/futures/thread.py and process.py,
-Lib/multiprocessing/process.py and util.py.
+Lib/multiprocessing/process.py and util.py, Lib/logging/handlers.py, Lib/queue.py.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _FORKING = ("multiprocessing.popen_fork", "multiprocessing.forkserver")
 
 _executors: WeakSet[Any] = WeakSet()
 """Those that have threads: a fork clears the list that their module has."""
+_listeners: WeakSet[Any] = WeakSet()
 _is_noted = False
 _modules = _hooks = 0
 
@@ -44,6 +46,24 @@ def note() -> None:
     for thread in _listed(_PROCESSES, "_threads_wakeups"):
         with suppress(AttributeError, TypeError):
             _note(thread.executor_reference)
+    _listeners.update(filter(None, map(_listener_of, threading.enumerate())))
+
+
+def comes_back(thread: threading.Thread) -> bool:
+    """Whether a child has it again, at once or at its first use."""
+    return is_idle_in_executor(thread) or _listener_of(thread) is not None
+
+
+def _listener_of(thread: threading.Thread) -> Any:
+    """The listener of logging whose thread it is, waiting for a line; None for another one."""
+    listener: Any = getattr(getattr(thread, "_target", None), "__self__", None)
+    theirs: Any = _class("logging.handlers", "QueueListener")
+    own: Any = type(listener)
+    with suppress(Exception):
+        is_theirs = own.start is theirs.start and own._monitor is theirs._monitor
+        if is_theirs and type(listener.queue).__module__ in ("queue", "_queue"):
+            return listener if listener._thread is thread and listener.queue.empty() else None
+    return None
 
 
 def is_idle_in_executor(thread: threading.Thread) -> bool:
@@ -89,6 +109,7 @@ def put_in_order(caller: FrameType | None = None) -> None:
         with suppress(Exception):
             step()
     _executors.clear()
+    _listeners.clear()
 
 
 def _steps(caller: FrameType | None) -> Iterator[Callable[[], object]]:
@@ -96,6 +117,8 @@ def _steps(caller: FrameType | None) -> Iterator[Callable[[], object]]:
     yield _forget_forkserver
     for executor in list(_executors):
         yield partial(_empty, executor)
+    for listener in list(_listeners):
+        yield partial(_listen_again, listener)
     after_forkers = getattr(sys.modules.get("multiprocessing.util"), "_run_after_forkers", None)
     forks_itself = caller is not None and caller.f_globals.get("__name__") in _FORKING
     if after_forkers is not None and not forks_itself:
@@ -158,6 +181,15 @@ def _empty_of_processes(executor: Any) -> None:
         executor._initargs,
         max_tasks_per_child=executor._max_tasks_per_child,
     )
+
+
+def _listen_again(listener: Any) -> None:
+    """The parent's thread may hold a lock of the queue, and stays the first in line for a line."""
+    lines = listener.queue
+    if hasattr(lines, "mutex"):
+        type(lines).__init__(lines, lines.maxsize)
+    listener._thread = None
+    listener.start()
 
 
 def _unlist(module: str, name: str, threads: Iterable[Any]) -> None:

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.fork_safety import inherited
+from pasture.fork_safety import inherited, own_files
 from pasture.fork_safety.library import instances
 from pasture.fork_safety.open_files import Socket, describe, name_of, open_files
 from pasture.interpreter import native
@@ -60,6 +60,7 @@ def begin() -> None:
     The first call counts: at a later load the application's own files are open.
     """
     global _before, _unnamed_before
+    own_files.begin()
     if _before is None:
         _unnamed_before = frozenset(number for number, _ in _unnamed())
         _before = frozenset(what.st_ino for _, what in _sockets())
@@ -99,6 +100,7 @@ def note() -> None:
     """
     global _noted
     inherited.note()
+    own_files.note()
     try:
         extension = native()
     except UnsupportedInterpreter:
@@ -122,6 +124,7 @@ def isolate() -> None:
     `inherited.put_in_order` next.
     """
     global _noted
+    own_files.take()
     noted, _noted = _noted, None
     if noted is None:
         return

@@ -71,7 +71,7 @@ def _threads() -> Iterator[Hazard]:
         one
         for one in threading.enumerate()
         if one is not own and not _is_restarted(one)
-        if not (streams.is_armed() and inherited.is_idle_in_executor(one))
+        if not (streams.is_armed() and inherited.comes_back(one))
     ]
     for thread in comeback.without_returning(others):
         found.setdefault(_whose(thread), []).append(thread.name)

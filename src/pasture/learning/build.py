@@ -43,21 +43,17 @@ def build(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
                 kind, _, value = line.partition(" ")
                 with effects.refused() as found:
                     outcome = guard.run(line, partial(_BUILDERS[kind], value))
-                problem = f"makes {found[0]}" if found else _in_words(outcome.error)
-                if outcome.changed and not problem:
+                problem = ""
+                if found:
+                    problem = f"makes {found[0]}"
+                elif outcome.error:
+                    raised = _TYPE.match(outcome.error)
+                    problem = "takes too long" if raised is None else f"raises {raised[1]}"
+                elif outcome.changed:
                     problem = f"changes {outcome.changed[0]}"
-                yield line, problem
+                yield line, GONE if problem == f"raises {Gone.__name__}" else problem
     finally:
         effects.forget()
-
-
-def _in_words(error: str | None) -> str:
-    if not error:
-        return ""
-    kind = _TYPE.match(error)
-    if kind is None:
-        return "takes too long"
-    return GONE if kind[1] == Gone.__name__ else f"raises {kind[1]}"
 
 
 def resolve(name: str) -> Any:
@@ -84,11 +80,6 @@ def _import(name: str) -> None:
         raise
 
 
-def _compile(value: str) -> None:
-    pattern, flags = pattern_of(value)
-    re.compile(pattern, flags)
-
-
 def _load_template(value: str) -> None:
     engine, place, name = value.split(" ", 2)
     if engine == "jinja":
@@ -102,5 +93,5 @@ def _load_template(value: str) -> None:
 _BUILDERS: Mapping[str, Callable[[str], object]] = {
     "module": _import,
     "template": _load_template,
-    "pattern": _compile,
+    "pattern": lambda value: re.compile(*pattern_of(value)),
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import CodeType
 
 from pasture.errors import UnsupportedInterpreter
@@ -23,7 +23,7 @@ def that_ran(seen: set[int]) -> list[tuple[str, CodeType]]:
     """
     new = [code for code in _codes(ran=True) if id(code) not in seen]
     seen.update(map(id, new))
-    return list(_named(new)) if new else []
+    return list(_named(new))
 
 
 def choose(names: Iterable[str], *, ran: bool) -> None:
@@ -46,21 +46,15 @@ def _codes(*, ran: bool) -> list[CodeType]:
         return []
 
 
-def _named(codes: Iterable[CodeType]) -> Iterator[tuple[str, CodeType]]:
-    modules = dict(_files())
-    for code in codes:
-        module = modules.get(code.co_filename)
-        if module is not None and code.co_name != "<module>":  # which runs once
-            yield f"{module}:{code.co_qualname}", code
-
-
-def _files() -> Iterator[tuple[str, str]]:
-    """The names of modules by those of their files, as code has them."""
-    for name, module in list(sys.modules.items()):
+def _named(codes: Sequence[CodeType]) -> Iterator[tuple[str, CodeType]]:
+    modules = {}  # by their files, as code has them
+    for name, module in list(sys.modules.items()) if codes else ():
         held = contents_of(module)
         spec, file = held.get("__spec__"), held.get("__file__")
         if spec is not None and name != "__main__":
-            if getattr(spec, "origin", None) == "frozen":
-                yield f"<frozen {name}>", name
-            elif type(file) is str:
-                yield file, name
+            is_frozen = getattr(spec, "origin", None) == "frozen"
+            modules[f"<frozen {name}>" if is_frozen else str(file)] = name
+    for code in codes:
+        found = modules.get(code.co_filename)
+        if found is not None and code.co_name != "<module>":  # which runs once
+            yield f"{found}:{code.co_qualname}", code

@@ -37,8 +37,8 @@ _EFFECTS = {
 _EFFECT_OF = {event: effect for effect, events in _EFFECTS.items() for event in events}
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
-_found: list[str] | None = None
-"""Of the block that is under way; None outside of one."""
+_found: list[str] = []
+"""Of the block that is under way, or the latest."""
 _thread = 0
 
 
@@ -57,14 +57,12 @@ def refused() -> Iterator[list[str]]:
     Blocks do not nest.
     """
     global _found, _thread
-    found: list[str] = []
-    _found, _thread = found, get_native_id()
+    _found, _thread = [], get_native_id()
     _audit.start()
     try:
-        yield found
+        yield _found
     finally:
         _audit.stop()
-        _found = None
 
 
 def forget() -> None:
@@ -73,30 +71,19 @@ def forget() -> None:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if _found is None or get_native_id() != _thread:
+    effect = _EFFECT_OF.get(event) or (event == "open" and _writes(*arguments[:3]) and "a file")
+    if not effect or get_native_id() != _thread:
         return
-    if event == "open":
-        _refuse_writing(*arguments[:3])
-    elif (effect := _EFFECT_OF.get(event)) and not _is_of_bytecode(arguments):
-        _refuse(f"{effect} ({event})", ThreadRefused if effect == _THREAD else EffectRefused)
+    if arguments and "__pycache__" in str(arguments[0]):  # which an import itself makes
+        return
+    _found.append(f"{effect} ({event})")
+    raise (ThreadRefused if effect == _THREAD else EffectRefused)(_found[-1])
 
 
-def _refuse_writing(path: Any, mode: Any, flags: Any) -> None:
+def _writes(path: Any, mode: Any, flags: Any) -> bool:
     writes = flags & _WRITES if isinstance(flags, int) else set(str(mode)) & set("wax+")
     is_open = isinstance(path, int)  # a descriptor: it was opened before
-    if writes and not is_open and path != os.devnull and not _is_of_bytecode((path,)):
-        _refuse("a file (open)")
-
-
-def _is_of_bytecode(arguments: tuple[Any, ...]) -> bool:
-    """Whether it is a file or folder that an import itself makes."""
-    return bool(arguments) and "__pycache__" in str(arguments[0])
-
-
-def _refuse(effect: str, kind: type[EffectRefused] = EffectRefused) -> None:
-    if _found is not None:
-        _found.append(effect)
-    raise kind(effect)
+    return bool(writes) and not is_open and path != os.devnull
 
 
 _audit = Audit(_hear)

@@ -22,7 +22,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 from pasture.fork_safety import native_threads
 from pasture.fork_safety.open_files import name_of, open_files
@@ -74,15 +74,12 @@ def tried(lines: Sequence[str]) -> dict[str, str]:
             with suppress(ChildProcessError):
                 os.waitpid(pid, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    found = {
-        line: _outcome(first[line], second[line]) for line in lines if line in first.keys() & second
-    }
+    found = {}
+    for line in (one for one in lines if one in first.keys() & second):
+        (problem, values), (other_problem, other_values) = first[line], second[line]
+        differs = "" if values == other_values else "makes other values in each process"
+        found[line] = problem or other_problem or differs or OK
     return {line: outcome for line, outcome in found.items() if outcome != _LATER}
-
-
-def _outcome(first: tuple[str, str], second: tuple[str, str]) -> str:
-    differs = "" if first[1] == second[1] else "makes other values in each process"
-    return first[0] or second[0] or differs or OK
 
 
 def _fork(lines: Sequence[str]) -> tuple[int, int]:
@@ -155,22 +152,18 @@ class _Process(NamedTuple):
 
 
 def _digest(modules: Iterable[str]) -> str:
-    """Of the values of modules that may be one process's own."""
+    """Of the values of modules that may be one process's own; small numbers count something."""
     found = hashlib.blake2b(digest_size=16)
     for name in sorted(modules):
         if name.partition(".")[0] not in sys.stdlib_module_names:
-            found.update(f"{name} {digest_of(scalars_of(name))}\n".encode())
+            scalars = [
+                value
+                for key, value in list(contents_of(sys.modules.get(name)).items())
+                if type(value) in _SCALARS and not key.startswith("__")
+                if type(value) is not int or value > _MAX_COUNT
+            ]
+            found.update(f"{name} {digest_of(scalars)}\n".encode())
     return found.hexdigest()
-
-
-def scalars_of(module: str) -> list[Any]:
-    """Values of a module that are no names of its own; small numbers count something."""
-    return [
-        value
-        for key, value in list(contents_of(sys.modules.get(module)).items())
-        if type(value) in _SCALARS and not key.startswith("__")
-        if type(value) is not int or value > _MAX_COUNT
-    ]
 
 
 def _read(file: int, deadline: float) -> tuple[list[bytes], str]:

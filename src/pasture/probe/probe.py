@@ -85,17 +85,23 @@ def probe(
     parent = os.getpid()
     listener = _Listener(begin + LIMIT_S)
 
-    def child() -> None:
-        os.close(read_end)
-        _prepare_child(parent, mask, handler)
-        Replay(served, expected, write_end, begin + LIMIT_S).run(play)
-
     # A signal that asks the process to end must find the guard, which ends the probe.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         read_end, write_end = os.pipe()
         with _without_handler_of_sigchld() as handler:
-            pid = _fork(child)
+            _flush()
+            pid = os.fork()
+            if pid == 0:  # nothing of the parent's exit is done
+                try:
+                    os.close(read_end)
+                    _prepare_child(parent, mask, handler)
+                    Replay(served, expected, write_end, begin + LIMIT_S).run(play)
+                except BaseException:
+                    log.exception("probe")
+                finally:
+                    _flush()
+                    os._exit(0)
             os.close(write_end)
             write_end = -1
             try:
@@ -116,20 +122,15 @@ def _listen(pid: int, pipe: int, listener: _Listener, mask: set[Any]) -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             try:
                 guard.run("probe", lambda: _hear(pid, pipe, listener))
-            except KeyboardInterrupt:
-                _ask_to_end(pid)
+            except KeyboardInterrupt:  # the probe ends what it has started
+                with contextlib.suppress(OSError):
+                    os.kill(pid, replay.END_NOW)
+                stop_at_s = perf_counter() + _ENDING_S
+                while perf_counter() < stop_at_s and not _has_ended(pid):
+                    time.sleep(_ENDING_LOOK_S)
                 raise
     finally:
         listener.ended(_end(pid))
-
-
-def _ask_to_end(pid: int) -> None:
-    """Have the probe end what it has started, and wait a moment for that."""
-    with contextlib.suppress(OSError):
-        os.kill(pid, replay.END_NOW)
-    stop_at_s = perf_counter() + _ENDING_S
-    while perf_counter() < stop_at_s and not _has_ended(pid):
-        time.sleep(_ENDING_LOOK_S)
 
 
 def _hear(pid: int, pipe: int, listener: _Listener) -> None:
@@ -171,21 +172,19 @@ class _Listener:
     def take(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
-            if not self.is_over:
-                self._take(json.loads(line))
-
-    def _take(self, event: dict[str, Any]) -> None:
-        kind = event["event"]
-        if kind == replay.BEGIN:
-            self._step = event["step"]
-            self.deadline_s = perf_counter() + event["limit_s"] + _GRACE_S
-        elif kind == replay.ANSWER:
-            self.report.answered += 1
-            self.report.others += filter(None, (event["differs"],))
-        elif kind == replay.FAILED:
-            self.fail(event["why"])
-        elif kind == replay.DONE:
-            self._leave()
+            if self.is_over:
+                return
+            match json.loads(line):
+                case [replay.BEGIN, step, limit_s]:
+                    self._step = step
+                    self.deadline_s = perf_counter() + limit_s + _GRACE_S
+                case [replay.ANSWER, differs]:
+                    self.report.answered += 1
+                    self.report.others += filter(None, (differs,))
+                case [replay.FAILED, why]:
+                    self.fail(why)
+                case [replay.DONE]:
+                    self._leave()
 
     def fail(self, why: str) -> None:
         self.report.failure = f"{self._step}: {why}"
@@ -202,21 +201,6 @@ class _Listener:
             if os.WIFSIGNALED(status):
                 how = f"by {signal.Signals(os.WTERMSIG(status)).name}"
             self.fail(f"the process ended {how}")
-
-
-def _fork(child: Callable[[], object]) -> int:
-    """Fork a process that calls the function and ends. Nothing of the parent's exit is done."""
-    _flush()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            child()
-        except BaseException:
-            log.exception("probe")
-        finally:
-            _flush()
-            os._exit(0)
-    return pid
 
 
 def _prepare_child(parent: int, mask: set[Any], handler: Any) -> None:

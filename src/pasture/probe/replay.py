@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
 
 BEGIN, ANSWER, FAILED, DONE = "begin", "answer", "failed", "done"
-"""Events. The last two end what counts: what comes after is the worker's end."""
+"""Events, each with its values. The last two end what counts: then comes the worker's end."""
 
 END_NOW = signal.SIGRTMAX - 6
 """Sent to a probe whose server is asked to end."""
@@ -85,7 +85,7 @@ class Replay:
         try:
             play(self)
         except BaseException as error:
-            self._end(FAILED, why=f"raises {cause.of_exception(error)}")
+            self._end(FAILED, f"raises {cause.of_exception(error)}")
         self._end(DONE)
         with contextlib.suppress(BaseException):
             self.at_end()
@@ -95,10 +95,7 @@ class Replay:
         """Serve the application in this thread, by its own protocol."""
         application = self._served.application
         assert application is not None
-        if self._served.protocol is Protocol.ASGI:
-            self.asgi(application)
-        else:
-            self.wsgi(application)
+        (self.asgi if self._served.protocol is Protocol.ASGI else self.wsgi)(application)
 
     def wsgi(self, application: Callable[..., Any], run: Run = lambda call: call()) -> None:
         """Serve the requests through a WSGI application."""
@@ -147,37 +144,37 @@ class Replay:
             try:
                 status = call(expected.request)
             except Exception as error:
-                self._end(FAILED, why=f"raises {cause.of_exception(error)}")
+                self._end(FAILED, f"raises {cause.of_exception(error)}")
                 return
             if not self._counts:  # the application has caught `Stopped`
                 raise Stopped
             if status >= SERVER_ERROR:
-                self._end(FAILED, why=f"answers {status}")
+                self._end(FAILED, f"answers {status}")
                 return
-            self._say(ANSWER, differs=expected.differs(status))
+            self._say(ANSWER, expected.differs(status))
         self._end(DONE)
 
-    def _say(self, event: str, **values: Any) -> None:
-        data = json.dumps({"event": event, **values}).encode() + b"\n"
+    def _say(self, *event: object) -> None:
+        data = json.dumps(event).encode() + b"\n"
         while data:
             data = data[os.write(self._pipe, data) :]
 
-    def _begin(self, step: str, limit: float) -> None:
-        self._say(BEGIN, step=step, limit_s=limit)
-        signal.setitimer(signal.ITIMER_REAL, limit)
+    def _begin(self, step: str, limit_s: float) -> None:
+        self._say(BEGIN, step, limit_s)
+        signal.setitimer(signal.ITIMER_REAL, limit_s)
 
-    def _end(self, event: str, **values: Any) -> None:
+    def _end(self, *event: str) -> None:
         """What comes from now on is the worker's end: the parent has a limit for it."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self._counts:
             self._counts = False
-            self._say(event, **values)
+            self._say(*event)
 
     def _alarm(self, number: int, frame: Any) -> None:
         """The step is over its time: say where it is, and have the worker end."""
         if self._counts:
             places = self.places() or cause.of_frame(frame)
-            self._end(FAILED, why=f"hung in {cause.where_all(places)}")
+            self._end(FAILED, f"hung in {cause.where_all(places)}")
             self._hangs = True
             raise Stopped
 

@@ -49,8 +49,7 @@ FROM_CHILDREN: Vocabulary = {
     "refused": {"why": _is_text},
 }
 """`loaded` and `plain` come from the first mold; `spawned` from a new worker, whose pid the kernel
-adds; the
-others from a mold."""
+adds; the rest from a mold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,16 +158,12 @@ def _checked(
             checks = vocabulary[word]
             fits = values.keys() == checks.keys()
             if fits and all(check(values[name]) for name, check in checks.items()):
-                return Message(word, values, sender=_sender(ancillary))
+                sender = 0
+                for level, kind, credentials in ancillary:
+                    if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+                        sender, _, _ = _CREDENTIALS.unpack(credentials)
+                return Message(word, values, sender=sender)
     return MALFORMED
-
-
-def _sender(ancillary: list[tuple[int, int, bytes]]) -> int:
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            pid, _, _ = _CREDENTIALS.unpack(data)
-            return int(pid)
-    return 0
 
 
 def _files(ancillary: list[tuple[int, int, bytes]]) -> tuple[int, ...]:

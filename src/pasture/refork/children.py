@@ -75,12 +75,6 @@ class Children:
                 if status.ready and worker.ready_at is None:
                     worker.ready_at = now
 
-    def outdate(self) -> None:
-        """From now on no process counts as one of a living generation."""
-        for worker in self:
-            worker.generation = OUTDATED
-            worker.forks = False
-
     @property
     def serving(self) -> list[Worker]:
         """Workers, those that were asked to leave included."""

@@ -100,10 +100,12 @@ class Lifecycle:
         worker = self.children.by_pid.pop(pid, None)
         if worker is None or worker.role == "first mold":
             return worker
-        if worker.role == "mold":
-            self._mold_ended(worker, now)
-        else:
+        if worker.role == "worker":
             self._worker_ended(worker, clean, now)
+        elif self._is_chosen(worker) and self.phase == "promoting":
+            self._fail("its mold ended before it was ready", now)
+        else:
+            self._lose_mold(worker, f"its mold (pid {worker.pid}) ended", now, is_there=False)
         return worker
 
     def hung(self, pid: int, now: float, why: str = "its mold hangs") -> None:
@@ -118,10 +120,10 @@ class Lifecycle:
             self.rollout.measured(Payoff(self.rollout.target, total_bytes, requests), now)
             return
         payoff, self._open_payoff = self._open_payoff, None
-        verdict = payoff and total_bytes is not None and payoff.verdict(total_bytes)
-        if verdict:
-            self._note("info" if verdict.pays else "warning", str(verdict))
-            if not verdict.pays:
+        if payoff is not None and (verdict := payoff.verdict(total_bytes)) is not None:
+            pays, sentence = verdict
+            self._note("info" if pays else "warning", sentence)
+            if not pays:
                 self._attempts.stop()
 
     def reload(self, now: float) -> None:
@@ -135,7 +137,8 @@ class Lifecycle:
             if self._is_chosen(mold) and self.phase == "promoting":
                 mold.role = "worker"
                 self._queue.append(Retire(mold.pid))
-        self.children.outdate()
+        for child in self.children:  # no process counts as one of a living generation
+            child.generation, child.forks = OUTDATED, False
         self._start_again()
 
     @property
@@ -160,7 +163,10 @@ class Lifecycle:
             statuses: reports of workers, by pid; those that are missing stay as they were.
         """
         self.children.update(statuses, now)
-        self._watch_leaving(now)
+        for mold in self.children.molds:  # workers have requests to finish
+            if mold.leaving_at is not None and now - mold.leaving_at > self._limits.leave_s:
+                mold.leaving_at = now
+                self._queue.append(Kill(mold.pid))
         while True:
             before = self.phase
             if self._queue:
@@ -209,7 +215,9 @@ class Lifecycle:
         workers = self.children.workers
         if self._open_payoff is not None:
             return Measure() if self._is_settled_for(self._open_payoff, now) else None
-        if not self._attempts.may_start(now) or not self._is_full(wanted):
+        is_full = len(ready(workers)) == len(workers) >= wanted > 0
+        is_current = all(w.generation != OUTDATED for w in workers)
+        if not (self._attempts.may_start(now) and is_full and is_current):
             return None
         chosen = self._warmed(workers)
         if chosen is None:
@@ -229,11 +237,6 @@ class Lifecycle:
         is_late = now - self._reforked_at > self._limits.mold_s
         return is_late or all(child.active or child.forks for child in self.children)
 
-    def _is_full(self, wanted: int) -> bool:
-        workers = self.children.workers
-        up = len(ready(workers)) == len(workers) >= wanted > 0
-        return up and all(w.generation != OUTDATED for w in workers)
-
     def _warmed(self, workers: list[Worker]) -> Worker | None:
         """The worker that has served most, if it has served enough."""
         warmed = [w for w in ready(workers) if w.status.requests >= self._attempts.limit]
@@ -243,13 +246,6 @@ class Lifecycle:
                 self._note("warning", f"worker {worker.pid} is no longer safe to fork")
         safe = [w for w in warmed if not w.status.unsafe]
         return max(safe, key=lambda w: w.status.requests, default=None)
-
-    def _watch_leaving(self, now: float) -> None:
-        """Molds that do not end are killed. Workers have requests to finish."""
-        for mold in self.children.molds:
-            if mold.leaving_at is not None and now - mold.leaving_at > self._limits.leave_s:
-                mold.leaving_at = now
-                self._queue.append(Kill(mold.pid))
 
     # --- Ends of rollouts and of molds ---------------------------------------------------
 
@@ -266,18 +262,15 @@ class Lifecycle:
             return
         if rollout.phase == "rolling":
             self.generation = rollout.before
-        if rollout.canary is not None:
-            self._end_canary(rollout.canary, now)
+        if (canary := rollout.canary) is not None:
+            if canary.ready_at is None:
+                self._queue.append(Kill(canary.pid))
+            else:
+                canary.leave(now)
+                self._queue.append(Retire(canary.pid))
         self._end_mold(rollout.target, now)
         next_try = self._attempts.failed(now, refusal)
         self._note("warning", REFORK_FAILED % (rollout.target, why, self.generation, next_try))
-
-    def _end_canary(self, canary: Worker, now: float) -> None:
-        if canary.ready_at is None:
-            self._queue.append(Kill(canary.pid))
-        else:
-            canary.leave(now)
-            self._queue.append(Retire(canary.pid))
 
     def _lose_mold(
         self, mold: Worker | None, why: str, now: float, *, is_there: bool = True
@@ -308,12 +301,6 @@ class Lifecycle:
             f"mold of generation {lost} lost: {why}; "
             "workers are forked from generation 0 until the next refork",
         )
-
-    def _mold_ended(self, mold: Worker, now: float) -> None:
-        if self._is_chosen(mold) and self.phase == "promoting":
-            self._fail("its mold ended before it was ready", now)
-        else:
-            self._lose_mold(mold, f"its mold (pid {mold.pid}) ended", now, is_there=False)
 
     def _worker_ended(self, worker: Worker, clean: bool, now: float) -> None:
         if self.rollout is not None and worker is self.rollout.canary:

@@ -94,15 +94,6 @@ def policy_of_molds(policy: Policy) -> Policy:
     return dataclasses.replace(policy, prepare=(), heap=heap)
 
 
-def policy_of_server(policy: Policy) -> Policy:
-    """The steps that a policy takes in the server's own process: the application is not there.
-
-    It shares what it has, the interpreter and the server's code, with all others.
-    """
-    heap = tuple(step for step in policy.heap if step != "gather-code")
-    return dataclasses.replace(policy, prepare=(), heap=heap)
-
-
 def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.survey) -> SealReport:
     """Close connections, look for hazards, and take the policy's heap steps. In the worker.
 

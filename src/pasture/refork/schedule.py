@@ -92,48 +92,26 @@ def parse_schedule(text: str) -> Schedule:
     return Schedule(tuple(map(int, words)))
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of one rollout."""
-
-    generation: int  # the one that was reached
-    # before_bytes, after_bytes: total PSS of the server.
-    before_bytes: int
-    after_bytes: int
-    requests: int  # how many a worker had served on average, both times
-
-    @property
-    def saved_bytes(self) -> int:
-        return self.before_bytes - self.after_bytes
-
-    @property
-    def pays(self) -> bool:
-        return self.saved_bytes >= MIN_SAVING * self.before_bytes
-
-    def __str__(self) -> str:
-        figures = (
-            f"total PSS {self.before_bytes / 1e6:.1f} MB before, {self.after_bytes / 1e6:.1f} MB "
-            f"after, at {self.requests} requests a worker"
-        )
-        if self.pays:
-            share = 100 * self.saved_bytes / self.before_bytes
-            return f"generation {self.generation} saves {share:.0f} %: {figures}"
-        return (
-            f"generation {self.generation} does not pay: {figures}; no further refork "
-            "until the next HUP"
-        )
-
-
 @dataclass(slots=True)
 class Payoff:
-    """The open question of one rollout."""
+    """The open question of one rollout: what it saves of the server's total PSS."""
 
-    generation: int
+    generation: int  # the one that it leads to
     before_bytes: int | None  # None while it is not measured, or cannot be
     settled_at: float  # requests a worker, on average, from which `after` counts
 
-    def verdict(self, after_bytes: int) -> Verdict | None:
-        """None where there is nothing to compare with."""
-        if self.before_bytes is None:
+    def verdict(self, after_bytes: int | None) -> tuple[bool, str] | None:
+        """Whether it pays, and a sentence; None where there is nothing to compare."""
+        before_bytes = self.before_bytes
+        if before_bytes is None or after_bytes is None:
             return None
-        return Verdict(self.generation, self.before_bytes, after_bytes, round(self.settled_at))
+        saved_bytes = before_bytes - after_bytes
+        figures = (
+            f"total PSS {before_bytes / 1e6:.1f} MB before, {after_bytes / 1e6:.1f} MB "
+            f"after, at {round(self.settled_at)} requests a worker"
+        )
+        if saved_bytes >= MIN_SAVING * before_bytes:
+            share = 100 * saved_bytes / before_bytes
+            return True, f"generation {self.generation} saves {share:.0f} %: {figures}"
+        end = "no further refork until the next HUP"
+        return False, f"generation {self.generation} does not pay: {figures}; {end}"

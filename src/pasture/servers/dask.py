@@ -18,7 +18,7 @@ from typing import Any
 import dask
 from distributed.utils import get_mp_context
 
-from pasture.serving import plain_start
+from pasture.serving.sealer import is_off
 from pasture.serving.settings import SETTINGS
 
 PRELOAD = SETTINGS["preload"].variable
@@ -34,7 +34,7 @@ log = logging.getLogger("distributed.nanny")
 
 def dask_setup(nanny: Any) -> None:
     """Have this process's workers forked from a sealed forkserver. Called once for each nanny."""
-    if plain_start.is_off():
+    if is_off():
         return
     method = dask.config.get(METHOD)
     if method == "fork":

@@ -25,9 +25,9 @@ from pasture.log_lines import log
 from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engines import ENGINES
-from pasture.serving import plain_start, restart, starter
-from pasture.serving.moved_import import moved_import
-from pasture.serving.sealer import seal_before_forks, show_log, write_to_log
+from pasture.serving import restart, starter
+from pasture.serving.moved_import import announce_plain, moved_import
+from pasture.serving.sealer import is_off, seal_before_forks, show_log
 from pasture.serving.settings import ServerSettings, read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -89,15 +89,15 @@ class Engine:
 
     def switch(self) -> None:
         """Have what this engine starts sealed, from now on."""
-        if plain_start.is_off():
+        if is_off():
             return
         try:
             self.settings = read_environment()
         except PastureError as error:
             self.end(error)
-        if restart.is_without_pasture():
+        if restart.why_plain is not None:
             show_log()
-            plain_start.announce(self.settings, write_to_log)
+            announce_plain(restart.why_plain, self.settings)
             return
         if self.loads_early:
             begin_loading(self.settings.policy)
@@ -151,9 +151,7 @@ class Engine:
                 return
             if not self.loads_early:
                 begin_loading(self.settings.policy)
-            moved = moved_import(
-                self.settings, restart.again, log=write_to_log, is_asked_for=not self.moves_import
-            )
+            moved = moved_import(self.settings, restart.again, is_asked_for=not self.moves_import)
             with generators.observed(), moved:
                 self.load(started)
         except PastureError as error:

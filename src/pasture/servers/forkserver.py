@@ -14,9 +14,9 @@ import dataclasses
 import sys
 
 from pasture.own_values import generators
-from pasture.serving import fork_hook, plain_start
+from pasture.serving import fork_hook
 from pasture.serving.learned import without_auto
-from pasture.serving.sealer import Sealer
+from pasture.serving.sealer import Sealer, is_off
 from pasture.serving.settings import settings_or_end
 
 
@@ -37,7 +37,7 @@ def _listed() -> tuple[str, ...]:
     return ()
 
 
-if not plain_start.is_off():
+if not is_off():
     if "pasture.servers.observed_forkserver" in sys.modules:
         generators.settle()
         generators.forget()

@@ -26,7 +26,7 @@ from pasture.serving import restart
 from pasture.serving.forked_process import Forking
 from pasture.serving.moved_import import moved_import
 from pasture.serving.preload import importing
-from pasture.serving.sealer import Sealer, without_exit, write_to_log
+from pasture.serving.sealer import Sealer, without_exit
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
 
@@ -70,7 +70,8 @@ class Granian(Engine):
 
         def start_again(why: str, *, plain: bool = True) -> None:
             if restart.is_possible():
-                _unlink(getattr(server, "bind_uds", None))
+                if (path := getattr(server, "bind_uds", None)) is not None:
+                    Path(path).unlink(missing_ok=True)  # the new start binds it again
                 restart.again(why, plain=plain)
 
         interface = str(server.interface.value)
@@ -83,7 +84,7 @@ class Granian(Engine):
         server._env_loader(server.env_files)
         hint = "check the name and --working-dir"
         target = str(server.target)
-        moved = moved_import(settings, start_again, log=write_to_log)
+        moved = moved_import(settings, start_again)
         with generators.observed(), moved, importing(target, server="granian", hint=hint):
             application = load()
         enable(logging.getLogger("_granian"))
@@ -114,12 +115,6 @@ class Granian(Engine):
 
         sys.argv[0] = self.name
         return entrypoint()
-
-
-def _unlink(uds: str | Path | None) -> None:
-    """Make way for the new start, which binds it again."""
-    if uds is not None:
-        Path(uds).unlink(missing_ok=True)
 
 
 engine = Granian.switch_on()

@@ -23,7 +23,7 @@ from pasture.serving import restart
 from pasture.serving.forked_process import Forking
 from pasture.serving.moved_import import moved_import
 from pasture.serving.preload import importing
-from pasture.serving.sealer import Sealer, without_exit, write_to_log
+from pasture.serving.sealer import Sealer, without_exit
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
 
@@ -71,7 +71,7 @@ class Hypercorn(Engine):
             serves=lambda: "asgi" if isinstance(application, ASGIWrapper) else "web",
         )
         begin_loading(settings.policy)
-        with generators.observed(), moved_import(settings, restart.again, log=write_to_log):
+        with generators.observed(), moved_import(settings, restart.again):
             application = load(config)
 
         def warm_up() -> WarmUpReport:
@@ -99,15 +99,11 @@ class Hypercorn(Engine):
         return main()
 
 
-def _module_of(config: Config) -> str:
-    """The module with hypercorn's worker."""
-    return f"hypercorn.{'trio' if config.worker_class == 'trio' else 'asyncio'}.run"
-
-
 def load(config: Config) -> Any:
     """Import the application and what serves it; the application, as hypercorn wraps it."""
     with importing(config.application_path, server="hypercorn", hint="check the name"):
-        importlib.import_module(_module_of(config))
+        kind = "trio" if config.worker_class == "trio" else "asyncio"
+        importlib.import_module(f"hypercorn.{kind}.run")  # its workers' module
         return load_application(config.application_path, config.wsgi_max_body_size)
 
 

@@ -23,8 +23,8 @@ from pasture.log_lines import log
 from pasture.sealing.policy import Policy, find_policy, traced
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
-from pasture.serving import learned, plain_start
-from pasture.serving.sealer import level_of
+from pasture.serving import learned
+from pasture.serving.sealer import is_off, level_of
 from pasture.serving.settings import SETTINGS
 
 OBSERVING_MODULE = "pasture.servers.observed_forkserver"
@@ -72,7 +72,7 @@ def sealed(
         UsageError: the context does not fork from this process.
         UnknownPolicy, UnsupportedInterpreter, SealFailed: as `pasture.seal`.
     """
-    if plain_start.is_off():
+    if is_off():
         given = "fork" if context is None else context
         plain = multiprocessing.get_context(given) if isinstance(given, str) else given
         yield SealedContext(plain, seal())
@@ -109,7 +109,7 @@ def sealed_forkserver(*modules: str) -> Any:
             hint="call sealed_forkserver() before the first process or pool is started",
         )
     context = multiprocessing.get_context("forkserver")
-    if plain_start.is_off():
+    if is_off():
         context.set_forkserver_preload(["__main__", *modules])
         return context
     context.set_forkserver_preload(["__main__", OBSERVING_MODULE, *modules, PRELOAD_MODULE])

@@ -11,8 +11,7 @@ import os
 from multiprocessing import popen_fork
 from typing import Any
 
-from pasture.serving import plain_start
-from pasture.serving.sealer import Sealer
+from pasture.serving.sealer import Sealer, is_off
 from pasture.serving.settings import settings_or_end
 
 
@@ -32,5 +31,5 @@ def install() -> None:
     popen_fork.Popen._launch = launch_sealed  # type: ignore[attr-defined]
 
 
-if not plain_start.is_off():
+if not is_off():
     install()

@@ -24,8 +24,8 @@ from collections.abc import Iterator, Sequence
 from pasture.errors import MissingExtra, PastureError
 from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
-from pasture.serving import fork_hook, plain_start, preload
-from pasture.serving.sealer import Sealer, show_log, without_exit
+from pasture.serving import fork_hook, preload
+from pasture.serving.sealer import Sealer, is_off, show_log, without_exit
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -35,7 +35,7 @@ _MAX_PIPE_BYTES = 1 << 20  # what the kernel allows everybody
 
 def main() -> None:
     """Load, seal, and be PySpark's daemon."""
-    if plain_start.is_off():
+    if is_off():
         importlib.import_module("pyspark.daemon").manager()
         return
     with _all_output_to_the_log():

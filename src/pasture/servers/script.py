@@ -18,8 +18,7 @@ from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import import_watch, one_process, spawning
-from pasture.serving import plain_start
-from pasture.serving.sealer import has_sealed, seal_before_forks, show_log
+from pasture.serving.sealer import has_sealed, is_off, seal_before_forks, show_log
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -31,7 +30,7 @@ def run(arguments: Sequence[str]) -> None:
 
     Raises a PastureError where a variable makes no sense, or there is no such program.
     """
-    if not plain_start.is_off():
+    if not is_off():
         _seal_forks_of(arguments)
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
         raise UsageError(

@@ -47,30 +47,16 @@ class AfterResponse:
         return watch
 
 
-AfterAnswer = Callable[[Any, int], None]
-"""Takes the scope of a request and the status code of its answer, 0 if there was none."""
-
-
 class Watched:
-    """An ASGI application, and after each request a call with its outcome."""
+    """An ASGI application, and a call after each request."""
 
-    def __init__(self, application: Any, then: AfterAnswer) -> None:
+    def __init__(self, application: Any, then: Callable[[], object]) -> None:
         self._application = application
         self._then = then
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._application(scope, receive, send)
-            return
-        status = 0
-
-        async def sent(message: Any) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
         try:
-            await self._application(scope, receive, sent)
+            await self._application(scope, receive, send)
         finally:
-            self._then(scope, status)
+            if scope["type"] == "http":
+                self._then()

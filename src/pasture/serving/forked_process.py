@@ -52,22 +52,15 @@ class Forking(ForkContext):
         self.before_fork = before_fork
         self.handlers = handlers
         self.forks: WeakSet[_Fork] = WeakSet()
+        self.ends_within_s = ends_within_s
+        self.ends_at: float | None = None
         self._let_go = let_go
-        self._ends_within_s = ends_within_s
-        self._ends_at: float | None = None
 
     def Process(self, *arguments: Any, **named: Any) -> Worker:  # type: ignore[override]  # noqa: N802
         """A process that is not started yet."""
         worker = Worker(*arguments, **named)
         worker.context = self
         return worker
-
-    def until_the_end_s(self) -> float:
-        """How long workers may take from now on, once the first was to be terminated."""
-        now = time.monotonic()
-        if self._ends_at is None:
-            self._ends_at = now + self._ends_within_s
-        return max(0.0, self._ends_at - now)
 
     def part(self) -> None:
         """Let go of what is the parent's. Right after the fork."""
@@ -87,7 +80,10 @@ class Worker(ForkProcess):
 
     def terminate(self) -> None:
         """End it, once the time that it has for ending by itself is over."""
-        self.join(self.context.until_the_end_s())
+        context, now = self.context, time.monotonic()
+        if context.ends_at is None:  # it is the first
+            context.ends_at = now + context.ends_within_s
+        self.join(max(0.0, context.ends_at - now))
         super().terminate()
 
     @staticmethod

@@ -8,14 +8,13 @@ it; where none can, all entries are tried at each start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from pasture.errors import UsageError
-from pasture.log_lines import first_of, log
+from pasture.log_lines import Log, first_of, log, write_to_log
 from pasture.serving import restart
 from pasture.trust.untrusted_text import printable
 
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from pasture.learning.recorder import Recorder
     from pasture.sealing.policy import Policy
     from pasture.serving.settings import ServerSettings
-
-Log = Callable[[int, str], object]
 
 _MAX_LINES = 10
 _NOTHING_YET = (
@@ -43,7 +40,7 @@ _names: list[str] | None = None
 def prepare(
     path: Path | None,
     policy: Policy,
-    write: Log = lambda level, line: log.log(level, "%s", line),
+    write: Log = write_to_log,
     start_again: restart.Restart | None = None,
 ) -> None:
     """Build what a file lists, and have children record in it. In the parent, before the seal.

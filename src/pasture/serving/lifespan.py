@@ -20,8 +20,8 @@ from pasture.errors import AppImportFailed, SealFailed
 from pasture.fork_safety.close import close_connections
 from pasture.fork_safety.event_loop import SurveyedLoop
 from pasture.fork_safety.survey import survey
+from pasture.log_lines import Log, write_to_log
 from pasture.reasons import Hazard
-from pasture.serving.sealer import Log, write_to_log
 from pasture.warmup.asgi import Application, Session
 from pasture.warmup.guard import Guard
 

@@ -9,14 +9,16 @@ user has not accepted.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 from pasture.errors import AppImportFailed, PastureError, SealFailed
 from pasture.fork_safety import close, held, streams
-from pasture.log_lines import some
-from pasture.reasons import Hazard
+from pasture.interpreter import current
+from pasture.log_lines import NO_SEAL, Log, some, write_to_log
+from pasture.reasons import Hazard, Reason
+from pasture.scoreboard.recorder import recorder
+from pasture.sealing.report import SealReport, show_report
 from pasture.serving.restart import Restart
 from pasture.serving.settings import ServerSettings
 from pasture.warmup.guard import Guard
@@ -33,14 +35,13 @@ def moved_import(
     settings: ServerSettings,
     start_plain: Restart,
     *,
-    log: Callable[[int, str], object],
+    log: Log = write_to_log,
     is_asked_for: bool = False,
 ) -> Iterator[None]:
     """Import the application in the `with` block; does not come back where plain must start.
 
     Args:
         start_plain: starts this program again without pasture; returns only where that cannot be.
-        log: takes a level of `logging` and a line.
         is_asked_for: the user has asked the server itself to preload: what it holds is only a line
             of the seal's report, as it would be without pasture.
 
@@ -51,11 +52,10 @@ def moved_import(
     """
     if is_asked_for:
         yield
-        streams.begin()  # what a warm-up opens from now on
-        streams.arm()
-        return
-    streams.begin()
+    streams.begin()  # else what a warm-up opens from now on
     streams.arm()
+    if is_asked_for:
+        return
     watch = held.Import()
     watch.begin()
     try:
@@ -66,46 +66,43 @@ def moved_import(
         is_certain = isinstance(error, AppImportFailed) and error.is_certain
         if not (settings.strict or is_certain):
             what = str(error) if isinstance(error, PastureError) else f"{error!r}"
-            _undo(watch)
-            start_plain(_because(f"the import failed in the parent: {what}", log))
+            _start_plain(f"the import failed in the parent: {what}", watch, start_plain, log)
         raise
     finally:
         watch.end()
-    found = _left(watch.hazards(), settings)
-    if found:  # what is closed at each seal is closed now
+    if _refused(watch, settings):  # what is closed at each seal is closed now
         close.close_connections()
-        found = _left(watch.hazards(), settings)
-    if found:
-        _refuse(found, watch, settings, start_plain, log)
+        if found := _refused(watch, settings):
+            accept = _ACCEPT % ",".join(dict.fromkeys(one.word for one in found))
+            if not settings.strict:
+                why = f"{some([str(one) for one in found], 3)}; or {accept}"
+                _start_plain(why, watch, start_plain, log)
+            raise SealFailed(
+                f"the process is not safe to fork: {some([one.what for one in found], 1)}",
+                hint="\n".join([*map(str, found), accept]),
+            )
 
 
-def _left(hazards: Sequence[Hazard], settings: ServerSettings) -> list[Hazard]:
-    return [one for one in hazards if one.kind not in settings.accepted and not one.survives]
+def _refused(watch: held.Import, settings: ServerSettings) -> list[Hazard]:
+    found = watch.hazards()
+    return [one for one in found if one.kind not in settings.accepted and not one.survives]
 
 
-def _refuse(
-    found: Sequence[Hazard],
-    watch: held.Import,
-    settings: ServerSettings,
-    start_plain: Restart,
-    log: Callable[[int, str], object],
-) -> NoReturn:
-    words = ",".join(dict.fromkeys(one.word for one in found))
-    if not settings.strict:
-        _undo(watch)
-        start_plain(_because(f"{some([str(one) for one in found], 3)}; or {_ACCEPT % words}", log))
-    raise SealFailed(
-        f"the process is not safe to fork: {some([one.what for one in found], 1)}",
-        hint="\n".join([*map(str, found), _ACCEPT % words]),
-    )
-
-
-def _undo(watch: held.Import) -> None:
-    """The import's own functions for the end of a process may wait for ever."""
-    with Guard() as guard:
+def _start_plain(why: str, watch: held.Import, start_plain: Restart, log: Log) -> None:
+    with Guard() as guard:  # the import's own functions for the end of a process may wait for ever
         guard.run("the end of what the import has started", watch.undo)
-
-
-def _because(why: str, log: Callable[[int, str], object]) -> str:
     log(logging.DEBUG, f"starting again as without pasture: {why}")
-    return why
+    start_plain(why)
+
+
+def announce_plain(why: str, settings: ServerSettings, log: Log = write_to_log) -> None:
+    """Say that this start is one as without pasture, in the log and where tools look for a seal."""
+    log(logging.WARNING, NO_SEAL % f"plain, because {why}")
+    report = SealReport(
+        *(current(), settings.policy.name, False, why),
+        round=0,
+        steps=(),
+        why=Reason.PLAIN,
+    )
+    show_report(report)
+    recorder.show_seal({**report.as_dict(), "serves": ""})

@@ -10,15 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pasture.errors import ProbeFailed
-from pasture.log_lines import some
+from pasture.log_lines import Log, some
 from pasture.probe.expectation import LIMIT_S, expectations
 from pasture.probe.probe import Play, ProbeReport, probe
 from pasture.sealing.report import StepReport
 from pasture.serving.restart import Restart
 from pasture.serving.settings import ServerSettings
 from pasture.warmup.warmup import WarmUpReport
-
-Log = Callable[[int, str], object]
 
 PROBE = "probe: %s"
 

@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from pasture import off
 from pasture.serving.starter import starter
@@ -55,10 +56,6 @@ def _is_open(file: int) -> bool:
     return True
 
 
-def _ignored_signals() -> frozenset[int]:
-    return frozenset(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
-
-
 def _working_directory() -> str | None:
     try:
         return os.getcwd()  # noqa: PTH109
@@ -66,9 +63,13 @@ def _working_directory() -> str | None:
         return None  # it has been removed
 
 
+def _ignored_signals() -> frozenset[int]:
+    return frozenset(n for n in signal.valid_signals() if signal.getsignal(n) is signal.SIG_IGN)
+
+
 _how, _why = parse(os.environ.pop(VARIABLE, None), os.getpid())
 
-why_plain: str | None = _why if _how == "plain" else None
+why_plain: str | None = _why if _how == "plain" else off.why()
 """Why this start is without pasture; None if it is not."""
 
 is_another: bool = _how == "again"
@@ -77,8 +78,10 @@ is_another: bool = _how == "again"
 first_environ: Mapping[str, str] = dict(os.environ)
 """Of this process at its start."""
 
+arguments: Sequence[str] = (starter(), *sys.orig_argv[1:])
+"""The command line of a new start, the program first."""
+
 _directory = _working_directory()
-_arguments = [starter(), *sys.orig_argv[1:]]
 _files = _open_files()
 _ignored = _ignored_signals()
 _pid = os.getpid()
@@ -89,58 +92,41 @@ def is_run_by_pasture() -> bool:
     return sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2].startswith("pasture.servers.")
 
 
-def command_line() -> list[str]:
-    """The command line of a new start, the program first."""
-    return list(_arguments)
-
-
-def is_without_pasture() -> bool:
-    """Whether this start is the server's own."""
-    return why_plain is not None or off.why() is not None
-
-
 def went_into_background() -> None:
     """The server has forked itself, and its first process has ended: this one is the program."""
     global _pid
     _pid = os.getpid()
 
 
-def is_possible(arguments: Sequence[str] | None = None) -> bool:
-    """Whether this process can be replaced, by `arguments` as of `again`."""
-    command = arguments or _arguments
+def is_possible(command: Sequence[str] = arguments) -> bool:
+    """Whether this process can be replaced, by this command line."""
     if not command[0] or len(command) == 1 or command[-1] == "-":
         return False  # a prompt, or a program that was read from stdin
-    return os.getpid() == _pid and not _is_of_multiprocessing()  # else the program is another's
-
-
-def _is_of_multiprocessing() -> bool:
     module = sys.modules.get("multiprocessing.process")
-    return module is not None and module.parent_process() is not None
+    is_child = module is not None and module.parent_process() is not None
+    return os.getpid() == _pid and not is_child  # else the program is another's
 
 
 def again(
     why: str,
     *,
     plain: bool = True,
-    arguments: Sequence[str] | None = None,
-    environ: Mapping[str, str] | None = None,
-    directory: str | None = None,
-    kept: Mapping[int, int] | None = None,
+    command: Sequence[str] = arguments,
+    environ: Mapping[str, str] = first_environ,
+    directory: str | None = _directory,
+    kept: Mapping[int, int] = MappingProxyType({}),
 ) -> None:
     """Replace this process by a new start of its program. Returns only if that is impossible.
 
     Args:
         plain: as without pasture.
-        arguments, environ, directory: of the new start; None for those of this process at its
-            start.
+        command, environ, directory: of the new start.
         kept: files that the new start shall have: the number there, and the one here.
     """
-    if not is_possible(arguments):
+    if not is_possible(command):
         return
-    command = list(arguments or _arguments)
     how = "plain" if plain else "again"
     value = f"{os.getpid()} {how} {why[:_MAX_CHARACTERS]}".replace("\0", "")
-    variables = {**(first_environ if environ is None else environ), VARIABLE: value}
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):
             stream.flush()
@@ -148,8 +134,11 @@ def again(
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     files = {file: os.get_inheritable(file) for file in _open_files()}
     try:
-        with _numbered(kept or {}):
-            _execute(command, variables, directory or _directory)
+        with _numbered(kept):
+            if directory is not None:
+                os.chdir(directory)
+            _leave_no_timer_nor_signal()
+            os.execve(command[0], list(command), {**environ, VARIABLE: value})
     except OSError:  # the program has been removed, for instance
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for file, inheritable in files.items():
@@ -182,15 +171,12 @@ def _numbered(kept: Mapping[int, int]) -> Iterator[None]:
                 os.close(number)
 
 
-def _execute(command: list[str], variables: Mapping[str, str], directory: str | None) -> None:
-    if directory is not None:
-        os.chdir(directory)
+def _leave_no_timer_nor_signal() -> None:
     for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
         signal.setitimer(timer, 0)  # an exec keeps it, and not its handler
     for number in _ignored_signals() - _ignored:
         signal.signal(number, signal.SIG_DFL)  # an exec keeps what is ignored
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())
-    os.execve(command[0], command, variables)
 
 
 def _set_inheritable(file: int, inheritable: bool) -> None:

@@ -10,15 +10,16 @@ import gc
 import logging
 import os
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pasture import off
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
 from pasture.fork_safety import held, streams
 from pasture.interpreter import native
-from pasture.log_lines import WARM_UP_STEP, log
+from pasture.log_lines import NO_SEAL, WARM_UP_STEP, Log, log, write_to_log
 from pasture.own_values import caches, generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
@@ -46,14 +47,6 @@ IMPORT_S = 10.0
 
 _latest: Sealer | None = None
 """The one that was made last: that of the engine that started last."""
-
-Log = Callable[[int, str], object]
-"""Writes a line to the server's log, at a level of `logging`."""
-
-
-def write_to_log(level: int, line: str) -> None:
-    """Into pasture's own log."""
-    log.log(level, "%s", line)
 
 
 class Sealer:
@@ -97,7 +90,7 @@ class Sealer:
         self._server, self._serves = server, serves
         self._start_again = start_again
         self.report: SealReport | None = None
-        self._is_probing = False
+        self._is_forking = False
         self._stop_agents = stop_agents
         self._keeps_connections = works if keeps_connections is None else keeps_connections
         self._once = works if settings.once is None else settings.once
@@ -131,17 +124,22 @@ class Sealer:
                 and they say that the server shall not start then.
             KeyboardInterrupt: the process was asked to end.
         """
-        if self._is_probing:
+        if self._is_forking:
             return
         if module := held.wait_for_imports(IMPORT_S):
             self._log(logging.WARNING, f"{module} is still imported: a worker will wait for it")
         if self.report is None:
             with generators.observed():
                 preload.load(self._settings.preload, is_needed=self._settings.strict)
-            with generators.observed():  # with those of the modules known: an entry may draw
-                self._learn()
-            observed = None if warm_up is None else self._observed(warm_up)
-            self._seal_and_prove(observed, play, reaped)
+            with generators.observed(), self._forking():  # an entry may draw, of known modules
+                learned.prepare(
+                    *(self._settings.auto, self._settings.policy, self._log, self._start_again)
+                )
+            learned.choose_code(self._settings.policy, ran=False)
+            if warm_up is None:
+                self._seal(None, strict=self._settings.strict)
+            else:
+                self._seal_and_prove(warm_up, play, reaped)
         elif self.report.sealed and self._freezes and not self._once:
             new_objects = _unfrozen_objects() - self._unfrozen_then
             if new_objects >= WORTH_A_ROUND_OBJECTS:
@@ -164,40 +162,32 @@ class Sealer:
                 sys.stdout.flush()
                 os._exit(code)
 
-    def _learn(self) -> None:
-        settings = self._settings
-        self._is_probing = True  # it forks as well
+    @contextmanager
+    def _forking(self) -> Iterator[None]:
+        """What is forked in the block is no worker."""
+        self._is_forking = True
         try:
-            learned.prepare(settings.auto, settings.policy, self._log, self._start_again)
+            yield
         finally:
-            self._is_probing = False
-        learned.choose_code(settings.policy, ran=False)
+            self._is_forking = False
 
-    def _observed(self, warm_up: Callable[[], WarmUpReport]) -> Callable[[], WarmUpReport]:
-        """A warm-up that leaves workers what each of them makes for itself."""
-
-        streams.begin()
-        streams.arm()
-
-        def observed() -> WarmUpReport:
-            with generators.observed():
-                filled = caches.Filled(generators.drawn())
-                report = warm_up()
-                for line in filled.forget_own():
-                    self._log(logging.INFO, WARM_UP_STEP % line)
-            learned.choose_code(self._settings.policy, ran=True)
-            return report
-
-        return observed
+    def _served(self, warm_up: Callable[[], WarmUpReport]) -> WarmUpReport:
+        """Warm up, and leave workers what each of them makes for itself."""
+        with generators.observed():
+            filled = caches.Filled(generators.drawn())
+            report = warm_up()
+            for line in filled.forget_own():
+                self._log(logging.INFO, WARM_UP_STEP % line)
+        learned.choose_code(self._settings.policy, ran=True)
+        return report
 
     def _seal_and_prove(
-        self,
-        warm_up: Callable[[], WarmUpReport] | None,
-        play: Play,
-        reaped: Callable[[int], object],
+        self, warm_up: Callable[[], WarmUpReport], play: Play, reaped: Callable[[int], object]
     ) -> None:
-        if self._start_again is None or warm_up is None or not self._settings.probes:
-            self._seal(warm_up, strict=self._settings.strict)
+        streams.begin()
+        streams.arm()
+        if self._start_again is None or not self._settings.probes:
+            self._seal(lambda: self._served(warm_up), strict=self._settings.strict)
             return
         from pasture.serving import proving  # now: it is sealed in
         from pasture.warmup.guard import Guard
@@ -205,22 +195,19 @@ class Sealer:
         served: list[WarmUpReport] = []
 
         def noted() -> WarmUpReport:
-            served.append(warm_up())
+            served.append(self._served(warm_up))
             return served[0]
 
         with Guard(step_s=0, total_s=0):  # a signal that ends the process ends it before a worker
             self._seal(noted, strict=self._settings.strict)
         if self.report is None or not served:
             return
-        self._is_probing = True
-        try:
+        with self._forking():
             step = proving.prove(
                 *(served[0], self._settings, play, self._start_again),
                 log=self._log,
                 reaped=reaped,
             )
-        finally:
-            self._is_probing = False
         if step is not None:
             recorder.show_probe("passed" if step.failed is None else "failed")
             self.report = replace(self.report, steps=(*self.report.steps, step))
@@ -331,6 +318,24 @@ def seal_before_forks(
 
 class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
     """Writes pasture's log to stderr."""
+
+
+_is_off_said = False
+
+
+def is_off(log: Log | None = None) -> bool:
+    """Whether `PASTURE=off` is set; the log says so once, on stderr where there is no `log`.
+
+    Asked before settings are read: one that makes no sense is no error then. Nothing is kept.
+    """
+    global _is_off_said
+    why = off.why()
+    if why is not None and not _is_off_said:
+        _is_off_said = True
+        if log is None:
+            show_log()
+        (log or write_to_log)(logging.INFO, NO_SEAL % why)
+    return why is not None
 
 
 def show_log() -> None:

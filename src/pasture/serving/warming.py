@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pasture.log_lines import WARM_UP_END, WARM_UP_STEP
-from pasture.serving.sealer import Log, write_to_log
+from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, Log, write_to_log
 from pasture.serving.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -42,6 +41,9 @@ def warm_up_as_set(
     """
     from pasture.warmup.warmup import warm_up  # now: it is sealed in
 
+    def log_answer(answer: Answer) -> None:  # the seal's report warns of those that failed
+        log(logging.DEBUG, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")
+
     report = warm_up(
         application,
         settings.warm_up.requests,
@@ -49,7 +51,7 @@ def warm_up_as_set(
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
         on_start=lambda name: log(logging.INFO, WARM_UP_STEP % name),
-        on_answer=lambda answer: _log_answer(answer, log),
+        on_answer=log_answer,
         session=None if shared is None else shared.session,
         **named,
     )
@@ -57,8 +59,3 @@ def warm_up_as_set(
     if shared is not None:  # a request may have opened what does not cross a fork
         shared.share(strict=settings.strict)
     return report
-
-
-def _log_answer(answer: Answer, log: Log) -> None:
-    # The seal's report warns of those that failed.
-    log(logging.DEBUG, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")

@@ -12,8 +12,8 @@ from pasture.probe.probe import _Listener, probe
 from pasture.probe.replay import ANSWER, BEGIN, DONE, FAILED
 from pasture.warmup.warmup import WarmUpReport
 
-STEP = {"event": BEGIN, "step": "GET /", "limit_s": 2.0}
-ANSWERED: dict[str, object] = {"event": ANSWER, "differs": None}
+STEP = (BEGIN, "GET /", 2.0)
+ANSWERED = (ANSWER, None)
 
 
 def test_without_descriptors_there_is_no_probe_and_none_is_left_open(
@@ -29,7 +29,7 @@ def test_without_descriptors_there_is_no_probe_and_none_is_left_open(
     assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
 
 
-def heard(*events: dict[str, object]) -> _Listener:
+def heard(*events: tuple[object, ...]) -> _Listener:
     """What the parent knows by these events, however they are cut."""
     listener = _Listener(0.0)
     data = b"".join(json.dumps(event).encode() + b"\n" for event in events)
@@ -39,14 +39,14 @@ def heard(*events: dict[str, object]) -> _Listener:
 
 
 def test_answers_are_counted_and_another_status_is_no_failure() -> None:
-    listener = heard(STEP, ANSWERED, STEP, {**ANSWERED, "differs": "GET / 410"}, {"event": DONE})
+    listener = heard(STEP, ANSWERED, STEP, (ANSWER, "GET / 410"), (DONE,))
     listener.ended(0)
     assert (listener.report.answered, listener.report.others) == (2, ["GET / 410"])
     assert listener.report.failure is None
 
 
 def test_after_a_failure_nothing_counts() -> None:
-    listener = heard(STEP, {"event": FAILED, "why": "hung in app"}, ANSWERED)
+    listener = heard(STEP, (FAILED, "hung in app"), ANSWERED)
     listener.ended(signal.SIGKILL)
     assert listener.report.failure == "GET /: hung in app"
     assert listener.report.answered == 0
@@ -64,6 +64,6 @@ def test_an_end_in_a_request_is_a_failure(status: int, words: str) -> None:
 
 
 def test_an_end_after_the_requests_is_none() -> None:
-    listener = heard(STEP, ANSWERED, {"event": DONE})
+    listener = heard(STEP, ANSWERED, (DONE,))
     listener.ended(signal.SIGABRT)
     assert listener.report.failure is None

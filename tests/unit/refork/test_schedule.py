@@ -57,8 +57,8 @@ def test_an_option_that_makes_no_sense_is_refused(words: list[str], reported: st
 @pytest.mark.parametrize(("after", "pays"), [(50_000_000, True), (99_500_000, False)])
 def test_a_round_pays_if_it_saves_a_hundredth(after: int, pays: bool) -> None:
     verdict = Payoff(3, 100_000_000, 500.4).verdict(after)
-    assert verdict is not None and verdict.pays is pays
-    assert f"100.0 MB before, {after / 1e6:.1f} MB after, at 500 requests" in str(verdict)
+    assert verdict is not None and verdict[0] is pays
+    assert f"100.0 MB before, {after / 1e6:.1f} MB after, at 500 requests" in verdict[1]
 
 
 def test_a_round_that_was_not_measured_has_no_verdict() -> None:

@@ -54,7 +54,7 @@ def test_the_new_start_has_the_first_environment_and_the_reason(
     monkeypatch.setattr(os, "chdir", lambda path: None)
     monkeypatch.setattr(restart, "_open_files", frozenset)
     monkeypatch.setenv("SET_BY_THE_APPLICATION", "1")
-    restart.again(WHY, arguments=["/bin/true", "x"])
+    restart.again(WHY, command=["/bin/true", "x"])
     ((program, arguments, environ),) = done
     assert (program, arguments) == ("/bin/true", ["/bin/true", "x"])
     assert "SET_BY_THE_APPLICATION" not in environ
@@ -66,19 +66,18 @@ def test_a_variable_never_outgrows_what_the_kernel_takes(monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "execve", lambda program, arguments, environ: done.append(environ))
     monkeypatch.setattr(os, "chdir", lambda path: None)
     monkeypatch.setattr(restart, "_open_files", frozenset)
-    restart.again("x\0" * 200_000, arguments=["/bin/true", "x"])
+    restart.again("x\0" * 200_000, command=["/bin/true", "x"])
     assert 0 < len(done[0][restart.VARIABLE]) < 10_000 and "\0" not in done[0][restart.VARIABLE]
 
 
 @pytest.mark.parametrize("arguments", [["/bin/python"], ["", "x"], ["/bin/python", "-"]])
 def test_a_program_that_was_not_named_is_not_started_anew(arguments: list[str]) -> None:
-    restart.again(WHY, arguments=arguments)
+    restart.again(WHY, command=arguments)
 
 
 def test_a_process_that_another_program_has_forked_is_not_started_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(restart, "_arguments", ["/bin/python", "launcher.py"])
     assert restart.is_possible()
     with monkeypatch.context() as forked:
         forked.setattr(os, "getpid", lambda: 1)
@@ -89,7 +88,6 @@ def test_a_process_that_another_program_has_forked_is_not_started_anew(
 
 
 def test_a_server_in_the_background_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restart, "_arguments", ["/bin/python", "server.py"])
     monkeypatch.setattr(restart, "_pid", restart._pid)
     monkeypatch.setattr(os, "getpid", lambda: 1)
     restart.went_into_background()
@@ -99,14 +97,14 @@ def test_a_server_in_the_background_is_started_anew(monkeypatch: pytest.MonkeyPa
 def test_a_process_that_cannot_be_replaced_stays_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(restart, "_directory", str(tmp_path))
     monkeypatch.setattr(sys, "stdout", None)
     directory = Path.cwd()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
     try:
-        restart.again(WHY, arguments=[str(tmp_path / "removed"), "x"], kept={reader: reader})
+        command = [str(tmp_path / "removed"), "x"]
+        restart.again(WHY, command=command, directory=str(tmp_path), kept={reader: reader})
         assert signal.SIGUSR2 in signal.pthread_sigmask(signal.SIG_BLOCK, ())
         assert (os.get_inheritable(reader), os.get_inheritable(writer)) == (False, True)
         assert Path.cwd() == directory
@@ -147,7 +145,7 @@ def test_files_have_the_numbers_of_the_new_start_and_theirs_again_without_one(
     monkeypatch.setattr(os, "execve", refuse)
     before = restart._open_files()
     try:
-        restart.again(WHY, arguments=["/bin/true", "x"], kept=kept)
+        restart.again(WHY, command=["/bin/true", "x"], kept=kept)
         assert seen == {
             first: ("b", True),
             second: ("a", True),

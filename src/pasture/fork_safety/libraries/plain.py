@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Iterator
 from typing import Any
 
-from pasture.fork_safety.library import Close, Library, LoopOwned, Named, Since
+from pasture.fork_safety.library import Close, Closing, Library, LoopOwned, Named, Since
 from pasture.reasons import Hazard
 
 _ONE_THREAD = "set OPENBLAS_NUM_THREADS=1 for the master, or compute in workers only"
@@ -39,6 +39,29 @@ def _hazards_of_torch() -> Iterator[Hazard]:
     cuda = sys.modules.get("torch.cuda")
     if cuda is not None and getattr(cuda, "_initialized", False):
         yield Hazard("CUDA, which is initialized", "use the GPU in workers only")
+
+
+def _forget_progress(problems: list[str]) -> int:
+    """Drop locks and threads that bars of tqdm share, where no bar is left; both are made again.
+
+    Source: tqdm 4.67, std.py (`get_lock`, `create_mp_lock`, `__new__`).
+    """
+    std: Any = sys.modules.get("tqdm.std")
+    if std is None or std.tqdm._instances:
+        return 0
+    found, kinds = 0, [std.tqdm]
+    for kind in kinds:
+        kinds += type.__subclasses__(kind)
+        monitor, lock = vars(kind).get("monitor"), vars(kind).get("_lock")
+        if monitor is not None:
+            monitor.exit()
+            kind.monitor = None
+        if type(lock) is std.TqdmDefaultWriteLock:
+            del kind._lock
+        found += lock is not None
+    if hasattr(std.TqdmDefaultWriteLock, "mp_lock"):
+        del std.TqdmDefaultWriteLock.mp_lock
+    return found
 
 
 def _keeps_its_lock(thread: threading.Thread) -> bool:
@@ -114,5 +137,6 @@ CARDS = (
     Library(package="numexpr", native_files="/numexpr/"),
     Library(package="tokenizers", native_files="/tokenizers/"),
     Library(package="uvloop", native_files="/uvloop/"),
+    Library(package="tqdm", closings=(Closing("tqdm", _forget_progress),)),
     Library(package="torch", hazards=_hazards_of_torch),
 )

@@ -15,12 +15,13 @@ from typing import Any
 
 from pasture import off
 from pasture.errors import PastureError
-from pasture.log_lines import PREFIX
+from pasture.log_lines import PREFIX, Log
 from pasture.sealing.policy import find_policy
 from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
-from pasture.serving import plain_start, restart
-from pasture.serving.sealer import Log
+from pasture.serving import restart
+from pasture.serving.moved_import import announce_plain
+from pasture.serving.sealer import is_off
 from pasture.serving.settings import SETTINGS, read_environment
 from pasture.trust.private_files import require_temporary_file
 
@@ -60,13 +61,13 @@ class Gunicorn(Engine):
         """In place of gunicorn's `Arbiter`; ends the process where the settings make no sense."""
         arbiter = self._make_arbiter(app)
         if restart.is_run_by_pasture():  # USR2 comes back here
-            arbiter.START_CTX.update({0: restart.command_line()[0], "args": restart.command_line()})
+            arbiter.START_CTX.update({0: restart.arguments[0], "args": [*restart.arguments]})
         return arbiter
 
     def _make_arbiter(self, app: Any) -> Arbiter:
         if off.why():
             arbiter = Arbiter(app)
-            plain_start.is_off(_log_of(arbiter))
+            is_off(_log_of(arbiter))
             return arbiter
         try:
             self.settings = read_environment(**self.configured)
@@ -76,9 +77,9 @@ class Gunicorn(Engine):
             self.end(error)
         # gunicorn has read it before the configuration file could, for an upgrade (USR2).
         app.cfg.env_orig.pop(restart.VARIABLE, None)
-        if restart.is_without_pasture():
+        if restart.why_plain is not None:
             arbiter = Arbiter(app)
-            plain_start.announce(self.settings, _log_of(arbiter))
+            announce_plain(restart.why_plain, self.settings, _log_of(arbiter))
             return arbiter
         if self.settings.refork is None:
             return SealingArbiter(app, self.settings)

@@ -30,24 +30,19 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
         try:
             return super().load()
         except Exception as error:
-            if self.cfg.reload or restart.is_without_pasture():
+            if self.cfg.reload or restart.why_plain is not None:
                 raise
-            raise _import_failed(self.app_uri, error) from error
+            app = self.app_uri
+            if not isinstance(error, AppImportError):
+                hint = "check the name and --chdir"
+                raise import_failed(app, error, server="gunicorn", hint=hint) from error
+            from pasture.serving.app_name import did_you_mean  # now: it would be sealed in
 
-
-def _import_failed(app: str, error: Exception) -> AppImportFailed:
-    if isinstance(error, AppImportError):
-        from pasture.serving.app_name import did_you_mean  # now: it would be sealed in
-
-        hint = did_you_mean(app, Path.cwd()) or "check the name"
-        return AppImportFailed(f"{app} cannot be imported: {error}", hint=hint, is_certain=True)
-    return import_failed(app, error, server="gunicorn", hint="check the name and --chdir")
-
-
-def run() -> None:
-    """Serve until asked to stop."""
-    SealedApplication("%(prog)s [OPTIONS] [APP_MODULE]", prog="gunicorn").run()
+            hint = did_you_mean(app, Path.cwd()) or "check the name"
+            what = f"{app} cannot be imported: {error}"
+            raise AppImportFailed(what, hint=hint, is_certain=True) from error
 
 
 if __name__ == "__main__":
-    sys.exit(engine.run(command=run))
+    usage = "%(prog)s [OPTIONS] [APP_MODULE]"
+    sys.exit(engine.run(command=lambda: SealedApplication(usage, prog="gunicorn").run()))

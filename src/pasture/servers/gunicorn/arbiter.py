@@ -13,7 +13,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,7 +33,6 @@ from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
 from pasture.serving import restart
-from pasture.serving.after_response import AfterAnswer
 from pasture.serving.moved_import import moved_import
 from pasture.serving.sealer import Sealer
 from pasture.serving.settings import ServerSettings
@@ -49,10 +49,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     """An arbiter that takes a policy's steps before it forks workers.
 
     Attributes:
-        after_answer: called after each request of an ASGI worker; None for nothing more.
+        after_answer: called after each request of a worker; None for nothing more.
     """
 
-    after_answer: AfterAnswer | None = None
+    after_answer: Callable[[], object] | None = None
     pid: Any = None
     pidfile: Any = None  # gunicorn sets both after `setup`
 
@@ -94,7 +94,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         super().setup(app)
         app.cfg.set("preload_app", asked_for)
         call_behind(app.cfg, "pre_fork", self._before_fork)
-        call_after_request(app.cfg, self.settings.memory_limit)
+        call_after_request(app.cfg, self.settings.memory_limit, self.after_answer)
         asgi.watch_requests(app.cfg, self.after_answer)
         if not preload:
             self.log.warning(PREFIX + NO_SEAL, "--reload loads the application in each worker")
@@ -156,31 +156,15 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
                 self._reap_all()
                 return
             except HaltServer:
-                self._forget_reaped()
+                # gunicorn 23 raises first: it would wait for the worker, and signal its pid.
+                for pid in [pid for pid in self.WORKERS if not is_own_child(pid)]:
+                    self.WORKERS.pop(pid).tmp.close()
                 if not self._is_halting:
                     self._is_halting = True
-                    with suppress(MemoryError):
-                        self._say_what_differs()
                     raise
-
-    def _say_what_differs(self) -> None:
-        """No worker could start: the user has not asked for a preload, and may not know of it."""
-        counted = recorder.snapshot()
-        has_served = counted is not None and counted.total.requests > 0
-        if not (has_served or self.cfg.preload_app or self.cfg.reload):
-            self.log.error(
-                "pasture: the application was loaded before the fork, as by gunicorn's --preload; "
-                "if it starts without both, what it starts at its import is for workers: move it "
-                "to post_fork, or leave pasture out"
-            )
 
     def _reap_all(self) -> None:
         super().reap_workers()
-
-    def _forget_reaped(self) -> None:
-        """gunicorn 23 raises first: it would wait for the worker, and signal its pid."""
-        for pid in [pid for pid in self.WORKERS if not is_own_child(pid)]:
-            self.WORKERS.pop(pid).tmp.close()
 
     def spawn_worker(self) -> int | None:
         """Fork a worker; later, where the system has nothing for it now."""
@@ -215,16 +199,13 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _start_control_server(self) -> None:
         # gunicorn 25.1 starts its thread before the first fork. A thread that may hold
         # any lock, and change any structure, must not run while the heap is sealed.
-        if self._as_in_worker is not nullcontext:
-            self._leave_control_server_out()
-        elif self._workers_forked:
-            super()._start_control_server()
-        else:
-            self._control_server_wanted = True
-
-    def _leave_control_server_out(self) -> None:
-        """Its thread would be a greenlet here, and run only while the application's code does."""
-        if not getattr(self.cfg, "control_socket_disable", True) and not self._workers_forked:
+        if self._as_in_worker is nullcontext:
+            if self._workers_forked:
+                super()._start_control_server()
+            else:
+                self._control_server_wanted = True
+        # It would be a greenlet here, and run only while the application's code does.
+        elif not (getattr(self.cfg, "control_socket_disable", True) or self._workers_forked):
             self.log.warning(
                 "pasture: no control socket: its thread does not run in a process that %s has "
                 "patched; --no-control-socket leaves out this line",
@@ -238,23 +219,17 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def seal_or_end(self, worker: Any = None) -> None:
         """Seal, if this is the first fork or it is worth sealing again."""
+        probe: tuple[Callable[[Any], None], ...] = ()
+        if self.settings.probes:
+            from pasture.servers.gunicorn import rehearsal  # now: it is sealed in
+
+            probe = partial(rehearsal.play, self, worker), partial(rehearsal.reaped, self, worker)
         try:
             with self._as_in_worker(False):
-                self._sealer.before_fork(self._warm_up, *self._rehearsal(worker))
+                self._sealer.before_fork(self._warm_up, *probe)
         except PastureError as error:
             # Nothing is forked yet. gunicorn would take an exception for a worker's.
             self.unlink_and_end(complain(error))
-
-    def _rehearsal(self, worker: Any) -> tuple[Callable[[Any], None], ...]:
-        """How a probe plays a worker and is put away, where there is one."""
-        if not self.settings.probes:
-            return ()
-        from pasture.servers.gunicorn import rehearsal  # now: it is sealed in
-
-        return (
-            lambda replay: rehearsal.play(self, worker, replay),
-            lambda pid: rehearsal.reaped(self, worker, pid),
-        )
 
     def _start_plain(self, why: str) -> None:
         """Start gunicorn again in this process, before it has taken its listeners."""

@@ -10,10 +10,11 @@ import contextlib
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import Any
 
-from pasture.servers.gunicorn.hooks import AfterRequest, call_behind
-from pasture.serving.after_response import AfterAnswer, Watched
+from pasture.servers.gunicorn.hooks import call_behind
+from pasture.serving.after_response import Watched
 
 OF_GUNICORN = ("gunicorn.workers.gasgi",)
 OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")
@@ -50,7 +51,7 @@ async def _no_application(scope: Any, receive: Any, send: Any) -> None:
     """Stands for the application where a server is loaded without one."""
 
 
-def watch_requests(cfg: Any, then: AfterAnswer | None = None) -> None:
+def watch_requests(cfg: Any, then: Callable[[], object] | None = None) -> None:
     """Have workers for ASGI do after each request what gunicorn's others do. At the start and HUP.
 
     Of a configuration under which `hooks.call_after_request` has been called; `then` is called
@@ -58,21 +59,17 @@ def watch_requests(cfg: Any, then: AfterAnswer | None = None) -> None:
     """
 
     def watch(worker: Any) -> None:
+        def count() -> None:
+            was_alive = worker.alive
+            worker.cfg.post_request.count(worker)
+            if was_alive and not worker.alive:  # which uvicorn does not look at
+                os.kill(os.getpid(), signal.SIGTERM)
+            if then is not None:
+                then()
+
         if is_of(type(worker), OF_UVICORN):
-            worker.wsgi = Watched(worker.wsgi, _count_and(then, worker.cfg.post_request, worker))
+            worker.wsgi = Watched(worker.wsgi, count)
         elif is_of(type(worker), OF_GUNICORN) and then is not None:
             worker.asgi = Watched(worker.asgi, then)
 
     call_behind(cfg, "post_worker_init", watch)
-
-
-def _count_and(then: AfterAnswer | None, after: AfterRequest, worker: Any) -> AfterAnswer:
-    def count(scope: Any, status: int) -> None:
-        was_alive = worker.alive
-        after.count(worker)
-        if was_alive and not worker.alive:  # which uvicorn does not look at
-            os.kill(os.getpid(), signal.SIGTERM)
-        if then is not None:
-            then(scope, status)
-
-    return count

@@ -42,7 +42,7 @@ class AfterRequest:
     """
 
     def __init__(self, users: Callable[..., object], limit: int | None) -> None:
-        self.then: Callable[[Any, Any], None] | None = None
+        self.then: Callable[[], object] | None = None
         self._users = users
         self._after = AfterResponse(limit)
 
@@ -52,7 +52,7 @@ class AfterRequest:
         finally:
             self.count(worker)
             if self.then is not None:
-                self.then(req, resp)
+                self.then()
 
     def count(self, worker: Any) -> None:
         """Do all of it but for the user's hook and `then`."""
@@ -63,14 +63,13 @@ class AfterRequest:
 
 
 def call_after_request(
-    cfg: Any, limit: int | None, then: Callable[[Any, Any], None] | None = None
+    cfg: Any, limit: int | None, then: Callable[[], object] | None = None
 ) -> None:
     """Have workers count each response, and end after one if they pass a limit.
 
-    A second call changes nothing but `then`, which takes gunicorn's request and response.
+    A second call changes nothing but `then`, which is called last.
     """
     recorder.will_count_requests()
     if not isinstance(cfg.post_request, AfterRequest):
         cfg.set("post_request", AfterRequest(cfg.post_request, limit))
-    if then is not None:
-        cfg.post_request.then = then
+    cfg.post_request.then = then

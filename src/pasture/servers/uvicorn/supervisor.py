@@ -25,11 +25,11 @@ from pasture.own_values import generators
 from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers.uvicorn.worker import AfterRequest, ForkContext, LogSetup, as_in_uvicorn
+from pasture.servers.uvicorn.worker import ForkContext, LogSetup, as_in_uvicorn, count_requests
 from pasture.serving import restart
 from pasture.serving.moved_import import EndedBySignal, moved_import
 from pasture.serving.preload import importing
-from pasture.serving.sealer import Sealer, without_exit, write_to_log
+from pasture.serving.sealer import Sealer, without_exit
 from pasture.serving.settings import ServerSettings
 from pasture.serving.warming import host_at, warm_up_as_set
 from pasture.warmup.protocol import Protocol
@@ -62,9 +62,8 @@ class SealingSupervisor(Multiprocess):
         # uvicorn's own handlers of signals come next: those only note that there was one.
         self._lifespan: SharedLifespan | None = None
         self.config = config
-        moved = moved_import(settings, self._start_again, log=write_to_log)
         with _ended_by_term(), generators.observed():
-            with moved:
+            with moved_import(settings, self._start_again):
                 self._application = application = load(config)
             if settings.lifespan == "once":
                 seen = as_in_uvicorn(application, config)
@@ -75,7 +74,7 @@ class SealingSupervisor(Multiprocess):
         logs.compare()  # workers have the application's word on uvicorn's loggers
         enable(logging.getLogger("uvicorn.error"))
         recorder.will_count_requests()
-        config.loaded_app = AfterRequest(config.loaded_app, settings.memory_limit)
+        config.loaded_app = count_requests(config.loaded_app, settings.memory_limit)
         self._backoff = Backoff()
         self._context = ForkContext(config, logs, self._before_fork, self._close_pipes)
         vars(uvicorn._subprocess)["spawn"] = self._context

@@ -18,7 +18,7 @@ from uvicorn.config import Config
 from uvicorn.supervisors.multiprocess import SIGNALS
 
 from pasture.log_lines import log
-from pasture.serving.after_response import AfterResponse
+from pasture.serving.after_response import AfterResponse, Watched
 from pasture.serving.forked_process import Forking, Worker
 
 
@@ -124,29 +124,21 @@ def _states() -> dict[str, _State]:
     }
 
 
-class AfterRequest:
-    """An ASGI application, then the count of requests, a collection and a look at memory.
+def count_requests(application: Any, limit: int | None) -> Watched:
+    """An application, and after each request a count, a collection and a look at memory.
 
     A worker that has passed its limit ends as one that is asked to: it takes no more connections,
     finishes what it has, and uvicorn replaces it.
     """
+    after = AfterResponse(limit)
 
-    def __init__(self, application: Any, limit: int | None) -> None:
-        self._application = application
-        self._after = AfterResponse(limit)
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        try:
-            await self._application(scope, receive, send)
-        finally:
-            if scope["type"] == "http":
-                self._count()
-
-    def _count(self) -> None:
-        watch = self._after()
+    def count() -> None:
+        watch = after()
         if watch is not None:
             log.info("recycling worker %s: %s", os.getpid(), watch)
             os.kill(os.getpid(), signal.SIGTERM)
+
+    return Watched(application, count)
 
 
 def as_in_uvicorn(application: Any, config: Config) -> Any:

@@ -9,7 +9,7 @@ import shutil
 import sys
 
 from pasture.errors import MissingExtra
-from pasture.serving import plain_start
+from pasture.serving.sealer import is_off
 from pasture.serving.starter import starter, take_name
 from pasture.trust.untrusted_text import complain
 
@@ -19,7 +19,7 @@ SWITCH = ("--shared-import", "pasture.servers.uwsgi.switch")
 
 def run() -> int:
     """Serve until asked to stop; returns an exit code only if that never began."""
-    switch = () if plain_start.is_off() else SWITCH
+    switch = () if is_off() else SWITCH
     try:
         import pyuwsgi
     except ImportError:

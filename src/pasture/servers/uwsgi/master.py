@@ -205,13 +205,14 @@ class Uwsgi(Engine):
         restart.went_into_background()  # it may have: this is the master
         if plain:
             log.error(_PRELOADS)
-        arguments = Path("/proc/self/cmdline").read_bytes().split(b"\0")[:-1]
+        command = restart.arguments
+        if len(command) < 2:  # uWSGI's own program
+            given = Path("/proc/self/cmdline").read_bytes().split(b"\0")[1:-1]
+            command = [str(Path("/proc/self/exe").readlink()), *map(os.fsdecode, given)]
         restart.again(
             why,
             plain=plain,
-            arguments=[str(Path("/proc/self/exe").readlink()), *map(os.fsdecode, arguments[1:])]
-            if len(sys.orig_argv) < 2
-            else None,
+            command=command,
             environ={**restart.first_environ, "UWSGI_RELOADS": "1"},
             kept={socket: socket for socket in getattr(self._uwsgi, "sockets", ())},
         )

@@ -165,7 +165,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
         time.sleep(0.001)
 
 
-def has_answered(*request_and_answer: Any) -> None:
+def has_answered() -> None:
     """Note that this process's worker has answered one more request, if it may become a mold."""
     if _current is not None:
         _current.has_answered()

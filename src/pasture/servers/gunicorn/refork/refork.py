@@ -96,7 +96,14 @@ class Refork:
             case Spawn(generation):
                 self.order(generation)
             case Promote(pid, generation) if worker := self._children.by_pid.get(pid):
-                self._promote(worker, generation)
+                del self._arbiter.WORKERS[pid]
+                self._board.promote(worker.slot, generation)
+                if worker.channel.send("promote", generation=generation):
+                    _signal(pid, LOOK)
+                self._log.info(
+                    "pasture: worker %s is to become the mold of generation %s after %s requests",
+                    *(pid, generation, self._board.status(worker.slot).requests),
+                )
             case Retire(pid) if worker := self._children.by_pid.get(pid):
                 self._arbiter.WORKERS[pid] = worker.handle  # it may have been promoted
                 self._arbiter.kill_worker(pid, signal.SIGTERM)
@@ -108,16 +115,6 @@ class Refork:
                 self._cycle.measured(self._total_pss_bytes(), time.monotonic())
             case Note(level, text):
                 (self._log.warning if level == "warning" else self._log.info)("pasture: %s", text)
-
-    def _promote(self, worker: Worker, generation: int) -> None:
-        del self._arbiter.WORKERS[worker.pid]
-        self._board.promote(worker.slot, generation)
-        if worker.channel.send("promote", generation=generation):
-            _signal(worker.pid, LOOK)
-        self._log.info(
-            "pasture: worker %s is to become the mold of generation %s after %s requests",
-            *(worker.pid, generation, self._board.status(worker.slot).requests),
-        )
 
     def _total_pss_bytes(self) -> int | None:
         def wait() -> None:
@@ -143,16 +140,12 @@ class Refork:
                 self._cycle.sealed(mold.pid, now)
             elif message.word == "refused" and not has_answered:
                 self._cycle.refused(mold.pid, printable(message.values["why"]), now)
-            else:
-                self._disown(mold, now)
-
-    def _disown(self, mold: Worker, now: float) -> None:
-        """End a mold that says what no mold says: it runs other code than it was started with."""
-        self._log.error("pasture: mold %s is killed: %s", mold.pid, SENT_WHAT_NO_MOLD_SENDS)
-        mold.channel.close()
-        if mold is self._first_mold:
-            self._first_mold = None
-        self._cycle.hung(mold.pid, now, SENT_WHAT_NO_MOLD_SENDS)
+            else:  # it runs other code than it was started with
+                self._log.error("pasture: mold %s is killed: %s", mold.pid, SENT_WHAT_NO_MOLD_SENDS)
+                mold.channel.close()
+                if mold is self._first_mold:
+                    self._first_mold = None
+                self._cycle.hung(mold.pid, now, SENT_WHAT_NO_MOLD_SENDS)
 
     # --- Spawning ----------------------------------------------------------------------
 

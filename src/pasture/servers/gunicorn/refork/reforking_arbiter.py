@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from pasture.errors import UnsupportedInterpreter
@@ -17,12 +19,10 @@ from pasture.fork_safety.libraries.gevent import gevent_has_patched
 from pasture.interpreter import native
 from pasture.log_lines import NO_REFORK, PREFIX
 from pasture.proc.parent import is_own_child
-from pasture.refork.mold import policy_of_server
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.seal import seal
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.arbiter import SealingArbiter
-from pasture.servers.gunicorn.hooks import call_after_request
 from pasture.servers.gunicorn.refork.promotion import has_answered
 from pasture.servers.gunicorn.refork.refork import Refork
 from pasture.servers.gunicorn.refork.spawn import (
@@ -42,7 +42,7 @@ _ABLE = (
 class ReforkingArbiter(SealingArbiter):
     """An arbiter whose workers become parents, unless something speaks against it."""
 
-    after_answer = staticmethod(has_answered)
+    after_answer: Callable[[], object] | None = staticmethod(has_answered)
     _last_logged_active_worker_count: int | None
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
@@ -51,11 +51,6 @@ class ReforkingArbiter(SealingArbiter):
         super().__init__(app, settings)
 
     # --- Start, reload, end ------------------------------------------------------------
-
-    def setup(self, app: Any) -> None:
-        """Set up as usual, and let workers wake the arbiter: at the start and at each HUP."""
-        super().setup(app)
-        call_after_request(app.cfg, self.settings.memory_limit, has_answered)
 
     def _load_application(self, asked_for: bool) -> None:
         """Leave it to the mold of generation 0, which can be ended later."""
@@ -70,7 +65,9 @@ class ReforkingArbiter(SealingArbiter):
             self.log.warning(PREFIX + NO_REFORK, reason)
             return
         self._import_control_server()  # asyncio, which applications have too: one copy for all
-        seal(policy_of_server(self.settings.policy))
+        # The application is not here: shared are the interpreter and the server's code.
+        heap = tuple(step for step in self.settings.policy.heap if step != "gather-code")
+        seal(replace(self.settings.policy, prepare=(), heap=heap))
         board = recorder.scoreboard()
         if board is None:
             self.log.warning(PREFIX + NO_REFORK, "there is no memory for a scoreboard")
@@ -167,11 +164,7 @@ class ReforkingArbiter(SealingArbiter):
     handle_cld = handle_chld
 
     def _reap_all(self) -> None:
-        """Wait for all that have ended: workers, molds, and orphans of either."""
-        if self._refork is None:
-            super()._reap_all()
-        else:
-            self._refork.reap_all()
+        (super()._reap_all if self._refork is None else self._refork.reap_all)()
 
     def kill_worker(self, pid: int, number: int) -> None:
         """Signal a worker; forget one that a hook of the user's has waited for."""

@@ -237,7 +237,12 @@ class Spawner:
                 mold_is_at_fault=answer.word in _FAULTS,
                 for_now=answer.values.get("for_now", False),
             )
-        self._adopt(worker, answer.sender)
+        worker.handle.pid = answer.sender
+        self._take_in(worker, answer.sender)
+        self._arbiter.WORKERS[answer.sender] = worker.handle  # among those it comes last
+        stats = getattr(self._arbiter, "_stats", None)  # from gunicorn 25 on
+        if stats is not None:
+            stats["workers_spawned"] += 1
         return worker
 
     def _is_new_child(self, pid: int) -> bool:
@@ -290,15 +295,6 @@ class Spawner:
                 elif message is not None:
                     return message if message.word == expected[ready] else MALFORMED
         return _NO_ANSWER if expected else CLOSED
-
-    def _adopt(self, worker: Worker, pid: int) -> None:
-        """Take a new child in; among gunicorn's WORKERS it comes last."""
-        worker.handle.pid = pid
-        self._take_in(worker, pid)
-        self._arbiter.WORKERS[pid] = worker.handle
-        stats = getattr(self._arbiter, "_stats", None)  # from gunicorn 25 on
-        if stats is not None:
-            stats["workers_spawned"] += 1
 
     def _take_in(self, worker: Worker, pid: int) -> None:
         worker.pid, worker.spawned_at = pid, monotonic()

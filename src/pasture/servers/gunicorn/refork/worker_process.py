@@ -69,7 +69,10 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
     """Returns in the workers that it forks."""
     worker = start.worker
     util._setproctitle(f"mold [{arbiter.proc_name}]")
-    _reset_signals(worker)
+    for number in {*worker.SIGNALS, *ENDING}:
+        signal.signal(number, _end if number in ENDING else signal.SIG_DFL)
+    signal.signal(signal.SIGUSR1, partial(Worker.handle_usr1, worker))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     end_with_parent(arbiter.pid, signal.SIGTERM)
     generators.observe()  # a worker becomes the parent of others, with all that it has seeded
     begin_loading(arbiter.settings.policy)  # the fork has made it a child of the arbiter's seal
@@ -113,15 +116,6 @@ def _end(*_: object) -> NoReturn:
     raise EndedBySignal(0)
 
 
-def _reset_signals(worker: Any) -> None:
-    for number in worker.SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
-    for number in ENDING:
-        signal.signal(number, _end)
-    signal.signal(signal.SIGUSR1, partial(Worker.handle_usr1, worker))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-
-
 def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
     """One worker's life. Returns only in the workers that it forks in the course of it."""
     worker = start.worker
@@ -154,7 +148,12 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
         sys.exit(BROKEN_MOLD if start.generation else arbiter.WORKER_BOOT_ERROR)
     finally:
         if child is None:
-            _farewell(arbiter, worker)
+            arbiter.log.info("Worker exiting (pid: %s)", worker.pid)
+            try:
+                worker.tmp.close()
+                arbiter.cfg.worker_exit(arbiter, worker)
+            except Exception:
+                arbiter.log.warning("Exception during worker exit", exc_info=True)
     return child
 
 
@@ -171,15 +170,6 @@ def _promotable(worker: Any, channel: Channel, row: Row) -> Promotable:
         is_uvicorns = asgi.is_of(type(worker), asgi.OF_UVICORN)
         return (UvicornPromotable if is_uvicorns else LoopPromotable)(worker, channel, row)
     return Promotable(worker, channel, row)
-
-
-def _farewell(arbiter: Any, worker: Any) -> None:
-    arbiter.log.info("Worker exiting (pid: %s)", worker.pid)
-    try:
-        worker.tmp.close()
-        arbiter.cfg.worker_exit(arbiter, worker)
-    except Exception:
-        arbiter.log.warning("Exception during worker exit", exc_info=True)
 
 
 def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | None:

@@ -1,0 +1,1 @@
+"""What an application holds, plain and under pasture, of many servers."""

@@ -1,0 +1,66 @@
+"""Regular files that an import has opened: each child gets an open file of its own, where it stood.
+
+A fork shares the place in a file: two workers that read on would each get half of the lines. One
+that only writes is left alone: workers of one log must not write over each other.
+
+Owns which files, and the places. Invariant: what was open before the import is not touched, nor is
+the parent's. A file that cannot be opened again stays shared.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+
+from pasture.fork_safety.open_files import open_files
+
+_File = tuple[int, int, int]
+"""Number, device and inode."""
+
+_before: frozenset[_File] | None = None
+_noted: frozenset[_File] = frozenset()
+
+
+def begin() -> None:
+    """Remember what is open before the application is loaded. The first call counts."""
+    global _before
+    if _before is None:
+        _before = frozenset(_regular())
+
+
+def note() -> None:
+    """Remember what children get for their own. In the parent, before the forks."""
+    global _noted
+    _noted = frozenset(_regular()) - (_before or frozenset())
+
+
+def take() -> None:
+    """Open what was noted again. In each child, right after the fork; not in its own children."""
+    global _noted
+    noted, _noted = _noted, frozenset()
+    for one in noted.intersection(_regular()):
+        with suppress(OSError):
+            _open_again(one[0])
+
+
+def _open_again(number: int) -> None:
+    flags = fcntl.fcntl(number, fcntl.F_GETFL)
+    if flags & os.O_ACCMODE == os.O_WRONLY or flags & os.O_PATH:
+        return
+    own = os.open(f"/proc/self/fd/{number}", flags | os.O_CLOEXEC)
+    try:
+        os.lseek(own, os.lseek(number, 0, os.SEEK_CUR), os.SEEK_SET)
+        os.dup2(own, number, os.get_inheritable(number))
+    finally:
+        os.close(own)
+
+
+def _regular() -> Iterator[_File]:
+    return (
+        (number, what.st_dev, what.st_ino)
+        for number, what in open_files()
+        if stat.S_ISREG(what.st_mode)
+    )
