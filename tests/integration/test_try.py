@@ -28,7 +28,6 @@ SMALL = ("--workers", "2", "--requests", "60", "--env", "APP_OBJECTS=1000")
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.timeout(120),
 ]
 
 

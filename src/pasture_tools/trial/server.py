@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from pasture import off
-from pasture.errors import MissingExtra, UsageError
+from pasture.errors import AppImportFailed, MissingExtra, PastureError, UsageError
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
+from pasture.serving import app_name
 from pasture.serving.settings import to_environment
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable
@@ -169,9 +170,11 @@ def wait_until_it_answers(
                 raise probe.failure
             code = server.exit_code()
             if code is not None:
-                raise diagnosis.ended_early(plan.app, server.log, code, port, phrases)
+                raise _with_guess(
+                    plan, diagnosis.ended_early(plan.app, server.log, code, port, phrases)
+                )
             if have_workers_died(server.log, phrases, plan.workers):
-                raise diagnosis.workers_died(plan.app, server.log, phrases)
+                raise _with_guess(plan, diagnosis.workers_died(plan.app, server.log, phrases))
             elapsed_s = time.monotonic() - start
             if elapsed_s >= next_word_s:
                 emit(Moved(phase=_still_waiting(elapsed_s, server.log)))
@@ -182,6 +185,14 @@ def wait_until_it_answers(
     seconds = time.monotonic() - start
     _wait_for_workers(plan, server, policy, pause)
     return seconds
+
+
+def _with_guess(plan: TrialPlan, error: PastureError) -> PastureError:
+    """An error of an import, with what its application may have been meant for."""
+    meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
+    if not isinstance(error, AppImportFailed) or not meant or meant in error.hint:
+        return error
+    return AppImportFailed(error.message, hint=f"{meant} {error.hint}")
 
 
 def _still_waiting(elapsed_s: float, log: str) -> str:

@@ -115,6 +115,20 @@ def test_a_command_that_cannot_be_started_is_named() -> None:
     assert isinstance(error, UsageError) and "cannot run /nowhere/server" in str(error)
 
 
+def test_a_server_that_is_not_on_the_path_is_not_meant_by_its_own_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "bin" / "python"))
+    error = run("--", "gunicorn", "app:app").exception
+    assert isinstance(error, UsageError) and "did you mean" not in error.hint
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gunicorn").touch()
+    error = run("--", "gunicorn", "app:app").exception
+    assert isinstance(error, UsageError)
+    assert error.hint == f"it is not on the PATH: {tmp_path}/bin/gunicorn"
+
+
 def test_a_command_that_ends_by_itself_forked_no_worker() -> None:
     error = run("--", "sh", "-c", "exit 3").exception
     assert isinstance(error, ServerFailed) and "ended with status 3" in str(error)

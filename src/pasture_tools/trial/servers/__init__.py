@@ -87,6 +87,8 @@ _UVICORN = ServerFacts(
     phrases=Phrases(
         started="Started server process",
         worker_died=re.compile(r"Child process \[\d+\] died"),
+        worker_died_hint="uvicorn ends a worker that does not answer in 5 s, as one that still "
+        "imports: pasture try APP --server uvicorn -- --timeout-worker-healthcheck 60",
         not_found=re.compile(r"(?:Error loading ASGI app\. )(.*)$", re.MULTILINE),
         start_failed="Application startup failed",
         called_wrongly=called_without(r"start\w*"),

@@ -75,6 +75,7 @@ class Phrases:
     started: str = ""
     # A line for each worker that ended by itself, of a server that goes on.
     worker_died: re.Pattern[str] = NEVER
+    worker_died_hint: str = ""  # why that may be where no worker says why
     # The application is not there; its group 1 says why.
     not_found: re.Pattern[str] = re.compile(r"^(No module named .*)$", re.MULTILINE)
     start_failed: str = ""  # the application was imported and did not start
