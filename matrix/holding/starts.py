@@ -136,7 +136,7 @@ class Holding:
 
         def listens() -> bool:
             if group.exit_code() is not None:
-                raise ServerFailed(f"ended with {group.exit_code()}", hint="")
+                raise ServerFailed("it ended", hint="")
             return not isinstance(_get(port), str)
 
         try:

@@ -12,11 +12,7 @@ HINT = "set XDG_CACHE_HOME to a folder of your own with room in it"
 
 
 def folder(name: str) -> Path:
-    """pasture's own folder of this name, made if it is not there.
-
-    Raises:
-        UsageError: it cannot be made, or another user has a say in it.
-    """
+    """pasture's own folder of this name, made. UsageError: another user has a say in it, say."""
     base = _base()
     path = base / "pasture" / name
     try:

@@ -140,7 +140,7 @@ CASES = {
         explain=WAITS,
         top=WAITS,
         log="hazard: thread refresher of drill_app does not survive a fork",
-        env=(("DRILL_THREAD", "1"),),
+        env=(("DRILL_THREAD", "1"), ("PASTURE_ACCEPT", "threads")),
     ),
     "memory near its limit": Case(
         fill, {"PastureNearLimit"}, doctor=rf"! limit: {LEFT}", explain=LEFT, top=LEFT

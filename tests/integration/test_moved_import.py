@@ -5,13 +5,17 @@ Red where pasture loads the application before the fork and serves all the same.
 
 import signal
 import socketserver
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
+from running import environment
 
 from pasture_tools.launch.ports import free_port
 
-LEADERS = ("flock", "lockf", "exclusive file", "port")
+LEADERS = ("flock", "lockf", "exclusive file", "endless end", "port")
 HELD = (
     *("thread", "semaphore", "temporary file", "pipe", "process", "popen", "loop", "shared memory"),
     *("database", "temporary folder", "timer", "failure", "connection"),
@@ -80,6 +84,12 @@ def test_what_comes_back_in_children_is_no_reason_to_serve_plain(start, held):
     assert "objects immortal" in server.log
 
 
+def test_the_child_that_shows_which_threads_come_back_warns_of_nothing(start):
+    server = start("restarted thread")
+    assert PLAIN not in server.log
+    assert "comeback.py" not in server.log
+
+
 def test_what_the_user_accepts_is_sealed_in_and_named(start):
     server = start("thread", options=("--accept", "threads"))
     assert [one["there"] for one in answers(server).values()] == [False] * WORKERS
@@ -129,3 +139,22 @@ def test_hup_to_code_that_holds_something_leaves_the_old_workers(serve, tmp_path
     server.send(signal.SIGHUP)
     server.wait_until_it_logs("HUP failed: thread ")
     assert set(answers(server)) & before
+
+
+def test_a_program_that_starts_plain_is_not_said_to_have_forked_nothing(tmp_path):
+    path = tmp_path / "serves.py"
+    path.write_text(
+        "from pasture.serving import moved_import, restart, settings\n"
+        "named = {'log': lambda level, line: None}\n"
+        "if restart.why_plain is None:\n"
+        "    own = settings.read_environment()\n"
+        "    with moved_import.moved_import(own, restart.again, **named):\n"
+        "        import holding_app\n"
+    )
+    program = [sys.executable, "-m", "pasture", "run", "--", sys.executable, str(path)]
+    folder = Path(__file__).parent.parent / "programs"
+    named = {"HOLDS": "flock", "HELD_IN": str(tmp_path), "PYTHONPATH": str(folder)}
+    done = subprocess.run(
+        program, env=environment(named), capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -10,6 +10,7 @@ import asyncio
 import atexit
 import fcntl
 import http.client
+import inspect
 import json
 import logging
 import logging.handlers
@@ -26,6 +27,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 import xmlrpc.client
 from concurrent.futures import ThreadPoolExecutor
 
@@ -62,6 +64,7 @@ def hold_restarted_thread():
 
     start()
     os.register_at_fork(after_in_child=start)
+    warnings.simplefilter("always")
     return lambda: started[-1].is_alive()
 
 
@@ -117,6 +120,12 @@ def hold_exclusive_file():
     except FileExistsError:
         pass
     return alive
+
+
+def hold_endless_end():
+    """What ends the application waits for something that does not come."""
+    atexit.register(time.sleep, 3600 if is_in_parent() else 0)
+    return hold_exclusive_file()
 
 
 def hold_port():
@@ -198,11 +207,13 @@ def hold_timer():
     return has_ticked
 
 
+def is_in_parent():
+    return any(f.function in ("setup", "_live_as_first_mold") for f in inspect.stack())
+
+
 def hold_failure():
     """An import that goes wrong in any process but a worker."""
-    import inspect
-
-    if any("arbiter" in f.filename and f.function == "setup" for f in inspect.stack()):
+    if is_in_parent():
         raise RuntimeError("not in the parent")
     return alive
 
@@ -385,13 +396,15 @@ def hold_semaphore():
 
 def hold_temporary_file():
     file = tempfile.TemporaryFile(buffering=0)
+    lock = threading.Lock()
 
     def is_own():
-        file.seek(0)
-        before = file.read()
-        file.write(b"x")
-        kept.append(None)
-        return len(before) == len(kept) - 1
+        with lock:
+            file.seek(0)
+            before = file.read()
+            file.write(b"x")
+            kept.append(None)
+            return len(before) == len(kept) - 1
 
     return is_own
 
@@ -401,8 +414,8 @@ def hold_pipe():
 
     def is_own():
         asked = f"{os.getpid():010}".encode()
-        os.write(write, asked * 2)
-        return {os.read(read, 10), os.read(read, 10)} == {asked}
+        os.write(write, asked)
+        return os.read(read, 10) == asked
 
     return is_own
 
@@ -415,10 +428,12 @@ def hold_read_file():
     file = open(path, "rb", buffering=0)
     assert file.read(2) == b"0\n"
     own = [2]
+    lock = threading.Lock()
 
     def is_own():
-        own[0] += len(file.read(5))
-        return file.tell() == own[0]
+        with lock:
+            own[0] += len(file.read(5))
+            return file.tell() == own[0]
 
     return is_own
 
@@ -431,6 +446,7 @@ HOLD = {
     "flock": locked(lambda file: fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)),
     "lockf": locked(lambda file: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)),
     "exclusive file": hold_exclusive_file,
+    "endless end": hold_endless_end,
     "port": hold_port,
     "process": hold_process,
     "popen": hold_popen,

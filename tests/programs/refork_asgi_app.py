@@ -5,6 +5,7 @@ The file `mood` says how its lifespan ends. Each request with a body is written 
 """
 
 import asyncio
+import functools
 import json
 import os
 import socket
@@ -16,7 +17,11 @@ CACHE = {}
 LIFE = []
 KEPT = []
 LOCK = asyncio.Lock()
-PEER = socket.create_server(("127.0.0.1", 0))
+
+
+@functools.cache
+def peer():
+    return socket.create_server(("127.0.0.1", 0))
 
 
 def mood():
@@ -87,7 +92,7 @@ class Client:
     """A connection, and an object that knows its owner: garbage once its thread has ended."""
 
     def __init__(self):
-        self.socket = socket.create_connection(PEER.getsockname())
+        self.socket = socket.create_connection(peer().getsockname())
         self.owner = self
 
 
@@ -129,7 +134,7 @@ async def thread(query, body):
 
 async def connect(query, body):
     """Open a connection that stays."""
-    KEPT.append(await asyncio.open_connection(*PEER.getsockname()))
+    KEPT.append(await asyncio.open_connection(*peer().getsockname()))
     return await who(query, body)
 
 

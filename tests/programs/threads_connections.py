@@ -4,21 +4,34 @@ Both are cycles, so that the connection of a thread that has ended is garbage, a
 collection.
 """
 
+import functools
 import json
 import os
 import socket
 import threading
 from pathlib import Path
 
-PEER = socket.create_server(("127.0.0.1", 0))
 _of_thread = threading.local()
+
+
+_one_at_a_time = threading.Lock()
+
+
+@functools.cache
+def listener():
+    return socket.create_server(("127.0.0.1", 0))
+
+
+def peer():
+    with _one_at_a_time:
+        return listener()
 
 
 class Client:
     """One connection, and an object that knows its owner."""
 
     def __init__(self):
-        self.socket = socket.create_connection(PEER.getsockname())
+        self.socket = socket.create_connection(peer().getsockname())
         self.owner = self
 
 

@@ -88,17 +88,14 @@ def _bound(loop: Loop) -> list[tuple[Any, str | None]]:
     found: list[tuple[Any, str | None]] = []
     for keeper in gc.get_referrers(held):
         name = _settle(keeper, held)
-        if name is not None:
-            found.append((_owner_of(keeper), name))
-    return found
-
-
-def _owner_of(keeper: Any) -> Any:
-    if type(keeper) is dict:
-        for owner in gc.get_referrers(keeper):
+        owners = gc.get_referrers(keeper) if type(keeper) is dict and name is not None else []
+        for owner in owners:
             if getattr(owner, "__dict__", None) is keeper and type(owner) is not types.ModuleType:
-                return owner
-    return keeper
+                keeper = owner
+                break
+        if name is not None:
+            found.append((keeper, name))
+    return found
 
 
 def _named(one: Any, described: str | None) -> str | None:

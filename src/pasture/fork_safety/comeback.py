@@ -11,6 +11,7 @@ import select
 import signal
 import sys
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Iterable
 
@@ -48,9 +49,11 @@ def try_once() -> None:
     # The program's handler would wait for a child that it does not know.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
     try:
-        pid = os.fork()
-        if pid == 0:
-            _report(write)
+        with warnings.catch_warnings():  # of a fork next to threads, which may be an error
+            warnings.simplefilter("ignore")
+            pid = os.fork()
+            if pid == 0:
+                _report(write)
         os.close(write)
         _returning.update(_heard(read).split())
         os.kill(pid, signal.SIGKILL)

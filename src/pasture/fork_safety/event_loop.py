@@ -13,22 +13,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import sys
 import types
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from selectors import BaseSelector
 from typing import Any
 
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.library import LoopOwned, instances
+from pasture.fork_safety.open_files import name_of
 from pasture.reasons import Hazard, Reason
 
-_FILES = Path("/proc/self/fd")
 _IN_EACH = "start it in each worker"
 _OPEN_IN_EACH = "open it in each worker"
 
@@ -68,18 +66,10 @@ class SurveyedLoop:
 
     def hazards(self, own: Collection[object]) -> Iterator[Hazard]:
         """Tasks, timers, files and keepers of the loop, but `own` ones. Not while the loop runs."""
-        yield from self._tasks(own)
-        yield from self._timers()
-        yield from self._files()
-        yield from self._keepers(own)
-
-    def _tasks(self, own: Collection[object]) -> Iterator[Hazard]:
         for task in asyncio.all_tasks(self.loop):
             if not _is_any(task, own):
                 name = getattr(task.get_coro(), "__qualname__", task.get_name())
                 yield Hazard(f"the task {name}()", _IN_EACH)
-
-    def _timers(self) -> Iterator[Hazard]:
         for timer in getattr(self.loop, "_scheduled", ()):
             # The limits of waits for a task are seen with the task.
             called = getattr(timer, "_callback", None)
@@ -87,18 +77,10 @@ class SurveyedLoop:
             if not timer.cancelled() and not module.startswith("asyncio."):
                 name = getattr(called, "__qualname__", type(called).__qualname__)
                 yield Hazard(f"the timer that calls {name}()", _IN_EACH)
-
-    def _files(self) -> Iterator[Hazard]:
-        for number in self._selector.get_map():
+        for number in (key.fd for key in self._selector.get_map().values()):
             if number not in self._own_files:
-                what = f"the open file {number}"
-                try:
-                    what = f"{what}, {os.fspath((_FILES / str(number)).readlink())},"
-                except OSError:
-                    pass
+                what = f"the open file {number}, {name_of(number)},"
                 yield Hazard(f"{what} that the event loop waits for", _OPEN_IN_EACH)
-
-    def _keepers(self, own: Collection[object]) -> Iterator[Hazard]:
         gc.collect()
         names = {
             describe(keeper)
@@ -230,18 +212,12 @@ def _open_ones(
 async def _close_transports(loop: asyncio.AbstractEventLoop) -> list[weakref.ref[Any]]:
     """Close the connections of libraries that are not known; returns their users."""
     transports = list(getattr(loop, "_transports", {}).values())
-    users = [_user_of(transport) for transport in transports]
+    users = []
     for transport in transports:
+        with suppress(AttributeError, TypeError):  # some cannot be referred to weakly
+            users.append(weakref.ref(transport.get_protocol()))
         with suppress(Exception):
             transport.abort() if hasattr(transport, "abort") else transport.close()
     if transports:
         await asyncio.sleep(_AFTER_CLOSE_S)
-    return [user for user in users if user is not None]
-
-
-def _user_of(transport: Any) -> weakref.ref[Any] | None:
-    protocol = transport.get_protocol() if hasattr(transport, "get_protocol") else None
-    try:
-        return None if protocol is None else weakref.ref(protocol)
-    except TypeError:
-        return None
+    return users

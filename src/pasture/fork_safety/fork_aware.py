@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 from weakref import WeakSet
@@ -33,7 +33,11 @@ def sockets() -> frozenset[int]:
     global _noted_by, _noted, _inherited
     if _noted_by != os.getpid():
         _inherited, _noted, _noted_by = _inherited | _noted, frozenset(), os.getpid()
-    _noted = frozenset(_inodes(_idle_files()))
+    found = set()
+    for number in _idle_files():
+        with suppress(OSError):  # it has just been closed
+            found.add(os.fstat(number).st_ino)
+    _noted = frozenset(found)
     return _inherited | _noted
 
 
@@ -55,11 +59,3 @@ def _idle_files() -> Iterator[int]:
 def _classes(aware: ForkAware) -> tuple[type, ...]:
     found = aware.keepers(sys.modules[aware.module])
     return tuple(one for one in found if isinstance(one, type))
-
-
-def _inodes(numbers: Iterable[int]) -> Iterator[int]:
-    for number in numbers:
-        try:
-            yield os.fstat(number).st_ino
-        except OSError:
-            continue  # it has just been closed

@@ -7,7 +7,6 @@ interpreter list, not by names of packages. Closes nothing.
 
 from __future__ import annotations
 
-import atexit
 import fcntl
 import gc
 import os
@@ -73,11 +72,10 @@ class Import:
     def undo(self) -> None:
         """End what the import has started and created, as far as it is known.
 
-        Before this process starts again. Its `atexit` functions run, as at the end of a worker that
-        has imported; processes that they leave are ended, and files that the import has created
-        exclusively are removed: else none of the workers could create them.
+        Before this process starts again, and after its `atexit` functions, which run as at the end
+        of a worker that has imported. Processes that they leave are ended, and files that the
+        import has created exclusively are removed: else none of the workers could create them.
         """
-        atexit._run_exitfuncs()
         for number in (signal.SIGTERM, signal.SIGKILL):
             for pid in _children() - self._children:
                 with suppress(OSError):

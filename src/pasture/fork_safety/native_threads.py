@@ -115,7 +115,8 @@ def copes(name: str, package: str, files: Sequence[str]) -> bool:
 def _native_threads() -> list[NativeThread]:
     found: dict[int, NativeThread] = {}
     for look in range(_LOOKS):
-        numbers = _numbers()
+        known = {thread.native_id for thread in threading.enumerate()}
+        numbers = set(read_tasks()) - known - {threading.get_native_id()}
         found = {number: thread for number, thread in found.items() if number in numbers}
         missing = [number for number in numbers if not (number in found and found[number].files)]
         if look and not missing:
@@ -126,11 +127,6 @@ def _native_threads() -> list[NativeThread]:
         found |= {number: _look_at(number, mappings) for number in missing}
         time.sleep(_BETWEEN_LOOKS_S)
     return [found[number] for number in sorted(found)]
-
-
-def _numbers() -> set[int]:
-    known = {thread.native_id for thread in threading.enumerate()}
-    return set(read_tasks()) - known - {threading.get_native_id()}
 
 
 def _look_at(number: int, mappings: Sequence[Mapping]) -> NativeThread:

@@ -30,11 +30,7 @@ class Gone(Exception):
 
 
 def build(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Build entries, as far as there is time; yields each line, and what was wrong or "".
-
-    Raises:
-        KeyboardInterrupt: the process was asked to end.
-    """
+    """Build entries, as far as there is time; yields each line, and what was wrong or ""."""
     try:
         with Guard(step_s=STEP_S, total_s=TOTAL_S) as guard:
             for line in lines:

@@ -52,10 +52,7 @@ class ThreadRefused(EffectRefused, RuntimeError):
 
 @contextmanager
 def refused() -> Iterator[list[str]]:
-    """Refuse effects of this thread in the block; the list gets what was refused.
-
-    Blocks do not nest.
-    """
+    """Refuse effects of this thread in the block, which does not nest; the list gets them."""
     global _found, _thread
     _found, _thread = [], get_native_id()
     _audit.start()

@@ -74,10 +74,7 @@ def observed(is_wanted: bool = True) -> Iterator[None]:
 
 
 def settle() -> None:
-    """Have each child of this process seed what was seeded by itself while it was observed.
-
-    Before the objects are frozen.
-    """
+    """Have each child seed what was seeded by itself while observed. Before the seal."""
     global _owner, _hooked, _has_loaded, _hazards
     if not _hooked:
         os.register_at_fork(after_in_child=_in_child)

@@ -44,10 +44,7 @@ class Found:
     is_seeded: bool = False
 
     def renew(self) -> Found:
-        """Draw new entropy for all of them; returns them with it.
-
-        Those that had it in common have it in common again.
-        """
+        """Draw new entropy for all; those that had it in common have it in common again."""
         if not self.bit_generators and not self.sequences:
             return self
         kind = vars(sys.modules["numpy.random.bit_generator"])["SeedSequence"]
@@ -74,14 +71,7 @@ class Found:
 
 
 def find(entropy: Iterable[bytes], before: Found) -> Found:
-    """The generators that were seeded by entropy that this process has drawn.
-
-    In the parent, before its objects are frozen.
-
-    Args:
-        entropy: that was drawn since.
-        before: those that were found then.
-    """
+    """The generators seeded by entropy that was drawn, and those found `before` the seal."""
     bits = sys.modules.get("numpy.random.bit_generator")
     mtrand = sys.modules.get("numpy.random.mtrand")
     ours = (one for one in entropy if len(one) == ENTROPY_BYTES)

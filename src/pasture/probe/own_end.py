@@ -27,11 +27,7 @@ def forget_the_parents() -> None:
 
 
 def take(*, hangs: bool) -> None:
-    """Do what a worker does at its end.
-
-    Args:
-        hangs: whether a step hangs, maybe in a thread that never ends: threads have a moment then.
-    """
+    """Do what a worker does at its end. If a step `hangs`, threads have only a moment."""
     own: Any = threading
     finalizers: Any = weakref.finalize
     shut_down = _join_some if hangs else own._shutdown

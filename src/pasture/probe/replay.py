@@ -125,8 +125,8 @@ class Replay:
         if failed is not None:
             raise LifespanFailed(failed)
         # One that has none raises, too. One that started in the parent has one.
-        if lifespan and started_s is not None and session.raised is not None:
-            raise session.raised
+        if lifespan and started_s is not None and session.lifespan.raised is not None:
+            raise session.lifespan.raised
         try:
             self._requests(
                 lambda request: session.call(

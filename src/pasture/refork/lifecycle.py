@@ -127,10 +127,7 @@ class Lifecycle:
                 self._attempts.stop()
 
     def reload(self, now: float) -> None:
-        """Marks all workers outdated and returns to generation 0. The server replaces them.
-
-        A promoted worker that still has requests is one of them.
-        """
+        """All workers are outdated, promoted ones with requests, too: the server replaces them."""
         for mold in self.children.molds:
             if mold.role == "mold":
                 self._dismiss(mold, now)

@@ -215,8 +215,6 @@ class Scoreboard:
         )
 
     def wake_at(self, requests: int) -> None:
-        """Have workers wake the server when they have answered that many.
-
-        The number may come from what they say themselves, and be larger than any word.
-        """
+        """Have workers wake the server when they have answered that many."""
+        # The number may come from what they say themselves, and be larger than any word.
         self.words[layout.LIMIT] = min(requests, _MAX_WORD)

@@ -23,10 +23,7 @@ _MAX_BYTES = 2**20
 
 
 def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
-    """The scoreboard of a server; None without one. Takes a millisecond.
-
-    Also None where its open files may not be read.
-    """
+    """The scoreboard of a server; None without one that may be read. Takes a millisecond."""
     for file in memory_file.find(server_pid, layout.NAME, _SEALS, proc):
         with contextlib.suppress(OSError, ValueError):
             snapshot = _read(file)

@@ -67,10 +67,7 @@ class Recorder:
         return self._board
 
     def expect_worker(self) -> None:
-        """Announce that the next fork of this thread is a worker's. Call it in the server.
-
-        Calls again change nothing until that fork.
-        """
+        """Announce, once or more, that the next fork of this thread is a worker's."""
         thread = threading.get_ident()
         if self._is_descendant or self._row is not None or thread in self._expected:
             return
@@ -173,10 +170,7 @@ class Recorder:
                 row.words[_AT[name]] += 1
 
     def answered(self) -> None:
-        """Count a response. When the number has doubled, note what this process holds.
-
-        That takes milliseconds.
-        """
+        """Count a response. When the number has doubled, take milliseconds to note the memory."""
         row = self._row
         if row is None:
             return

@@ -35,10 +35,7 @@ _watched: set[int] = set()
 
 
 def arm(policy: Policy) -> None:
-    """Make children of this process take the policy's steps for children, and theirs too.
-
-    Call it in the parent, before the fork. The latest call counts.
-    """
+    """Have children take the policy's steps for children, and theirs too. The latest counts."""
     global _armed, _hooked
     _armed = policy
     if not _hooked:
@@ -47,10 +44,7 @@ def arm(policy: Policy) -> None:
 
 
 def take_steps() -> None:
-    """Take the steps of the armed policy, right after the fork, in the child.
-
-    The hook calls it. Call it by hand only after a fork of C code, which runs no hook.
-    """
+    """Take the steps of the armed policy, in the child. By hand only after a fork of C code."""
     if _armed is None:
         return
     lost.show()

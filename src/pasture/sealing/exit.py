@@ -89,10 +89,7 @@ def take_over_files() -> None:
 
 
 def note_frozen_files() -> None:
-    """Spare the ends of this process and its children a walk through what is frozen now.
-
-    Call it in the parent, after the seal.
-    """
+    """Spare the ends of this process and its children a walk through what is frozen now."""
     try:
         native().note_frozen_files()
     except (UnsupportedInterpreter, MemoryError, TypeError):
@@ -124,13 +121,9 @@ def _once_more(step: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @_once_more
 def _at_end(can_leave: bool) -> tuple[Ending, float]:
-    """The work of the last atexit function. Threads have been joined.
+    """The work of the last atexit function, after threads have been joined.
 
-    Args:
-        can_leave: whether the process can end without finalization.
-
-    Returns:
-        What is to be done, and the seconds for which locks may still be waited for.
+    Returns what is to be done, and the seconds for which locks may still be waited for.
     """
     wait = open_files.LockWait(LOCK_LIMIT_S)
     if not (_installed and can_leave):

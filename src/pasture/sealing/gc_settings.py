@@ -92,12 +92,9 @@ def running() -> Iterator[None]:
 
 
 def begin_loading(policy: Policy) -> None:
-    """Take the loading steps of a policy, in the process that will fork.
+    """Take the loading steps of a policy, before the application is imported.
 
-    Call it before the application is imported. Safe with other threads running.
-
-    Raises:
-        UsageError: the variable of lazy imports holds what is no pattern.
+    Raises UsageError: the variable of lazy imports holds what is no pattern.
     """
     remember_thresholds()
     if "gc-off" in policy.loading:

@@ -64,11 +64,7 @@ def collapse() -> dict[str, int]:
 
 
 def _require_huge_pages() -> int:
-    """Their size, in bytes.
-
-    Raises:
-        NotImplementedError: there are none, or the system's setting is not to use any.
-    """
+    """Their size, in bytes. NotImplementedError: there are none, or none are to be used."""
     try:
         found = _CHOSEN.search((_SETTINGS / "enabled").read_text())
         size_bytes = int((_SETTINGS / "hpage_pmd_size").read_text())

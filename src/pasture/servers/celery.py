@@ -20,8 +20,8 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+from traceback import walk_tb
+from typing import Any, NoReturn
 
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
@@ -31,9 +31,6 @@ from pasture.servers.engine import Engine, installed
 from pasture.serving.after_response import AfterResponse
 from pasture.serving.starter import starter
 from pasture.trust.untrusted_text import complain
-
-if TYPE_CHECKING:
-    pass
 
 with installed("celery"):
     import billiard.pool
@@ -81,7 +78,10 @@ class Celery(Engine):
             limit = started.max_memory_per_child * 1024
         if limit is not None:
             count_private_memory(limit)
-        import_transports(started.app)
+        with contextlib.suppress(Exception):  # Celery reports what cannot be imported
+            started.app.connection_for_write().transport  # noqa: B018
+        with contextlib.suppress(Exception):
+            started.app.backend  # noqa: B018
         survive_shortages()
         end_pool_with_parent()
         restart_out_of_the_image()
@@ -95,14 +95,6 @@ class Celery(Engine):
 
         sys.argv[0] = self.restarted
         return main()
-
-
-def import_transports(app: Any) -> None:
-    """Import the clients of broker and results. Celery reports what cannot be imported."""
-    with contextlib.suppress(Exception):
-        app.connection_for_write().transport  # noqa: B018
-    with contextlib.suppress(Exception):
-        app.backend  # noqa: B018
 
 
 def end_pool_with_parent() -> None:
@@ -151,7 +143,12 @@ def survive_shortages() -> None:
             if not is_shortage(error):
                 raise
             _undo(pool, [worker for worker in pool._pool if worker not in before])
-            _close_pipe_of(error.__traceback__)
+            for frame, _ in walk_tb(error.__traceback__):
+                # The pipe that billiard has opened for the fork: nothing else would close it.
+                if frame.f_code.co_name == "_launch":
+                    for name in ("parent_r", "child_w"):
+                        with contextlib.suppress(KeyError, OSError):
+                            os.close(frame.f_locals[name])
             wait_s = backoff.failed(time.monotonic())
             log.error("no new worker: %s; next try in %.0f s or more", error, wait_s)
         else:
@@ -174,16 +171,6 @@ def _undo(pool: Any, new: Sequence[Any]) -> None:
         for queues, owner in getattr(pool, "_queues", {}).items():
             if owner is worker:
                 pool._queues[queues] = None
-
-
-def _close_pipe_of(trace: TracebackType | None) -> None:
-    """Close the pipe that billiard has opened for the fork; nothing else would."""
-    while trace is not None:
-        if trace.tb_frame.f_code.co_name == "_launch":
-            for name in ("parent_r", "child_w"):
-                with contextlib.suppress(KeyError, OSError):
-                    os.close(trace.tb_frame.f_locals[name])
-        trace = trace.tb_next
 
 
 def count_private_memory(limit: int) -> None:

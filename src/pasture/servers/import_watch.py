@@ -34,10 +34,7 @@ def watch(arguments: Sequence[str]) -> None:
 
 
 def switches_of(arguments: Sequence[str]) -> dict[str, str]:
-    """Dict of a module whose import says that an engine runs, to the module that seals it.
-
-    All, but for a program that is an engine's own.
-    """
+    """Dict of modules that engines import to those that seal them; one for an engine's program."""
     rows = [row for row in ENGINES.values() if row.seen_by and row.name not in _FORKS_ARE_WATCHED]
     # Of two rows with one module the first counts.
     every = {row.seen_by: row.module for row in reversed(rows)}

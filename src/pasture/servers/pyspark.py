@@ -65,16 +65,12 @@ def prepare(arguments: Sequence[str]) -> Sealer:
             hint="this is the module of Spark's daemon: name it in spark.python.daemon.module",
         ) from error
     with generators.observed():
-        preload.load([worker_module(arguments)], is_needed=settings.strict)
+        # As `pyspark.daemon.worker` chooses it.
+        is_named = bool(arguments) and arguments[0].startswith("pyspark")
+        preload.load([arguments[0] if is_named else _WORKER], is_needed=settings.strict)
     sealer = Sealer(without_exit(settings))  # workers end by os._exit, in PySpark's daemon
     sealer.before_fork()
     return sealer
-
-
-def worker_module(arguments: Sequence[str]) -> str:
-    """The module that each worker will import, by the rule of `pyspark.daemon.worker`."""
-    named = bool(arguments) and arguments[0].startswith("pyspark")
-    return arguments[0] if named else _WORKER
 
 
 @contextlib.contextmanager

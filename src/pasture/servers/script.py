@@ -18,6 +18,7 @@ from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import import_watch, one_process, spawning
+from pasture.serving import restart
 from pasture.serving.sealer import has_sealed, is_off, seal_before_forks, show_log
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
@@ -73,17 +74,16 @@ def _run_program(first: str, *rest: str) -> None:
 def _complain_if_nothing_was_sealed(pid: int) -> None:
     """At the exit. A server that fits no engine, and that forks nothing, would be silent."""
     server: Any = forkserver._forkserver  # its children are forked elsewhere
-    known = has_sealed() or one_process.has_said or spawning.has_forked()
+    if restart.is_due or restart.why_plain is not None:
+        return
+    known = has_sealed() or one_process.has_said or spawning.has_forked
     known = known or server._forkserver_pid is not None
     if os.getpid() == pid and not known:
         log.warning("nothing was sealed: the program forked no process")
 
 
 def seal_forkservers() -> None:
-    """Have a forkserver that this program starts sealed before it forks, whatever it preloads.
-
-    It is multiprocessing's default from CPython 3.14 on.
-    """
+    """Have a forkserver that this program starts sealed, whatever it preloads."""
     server_class: Any = forkserver.ForkServer
     ensure_running = server_class.ensure_running
 

@@ -118,15 +118,12 @@ def _refusal(settings: ServerSettings, sealer: Sealer, loaded: Mapping[str, obje
 
 def _loaded_files() -> dict[str, object]:
     """The file of each module, with what a change of it changes."""
-    modules: list[Any] = [*sys.modules.values()]
+    every: list[Any] = [*sys.modules.values()]
+    modules = [one for one in every if isinstance(one, ModuleType)]
     # Not by the module's own attribute: a lazy one would be imported.
-    spaces = [object.__getattribute__(one, "__dict__") for one in modules if _is_module(one)]
+    spaces = [object.__getattribute__(one, "__dict__") for one in modules]
     paths = {path for space in spaces if isinstance(path := space.get("__file__"), str)}
     return {path: _stamp(path) for path in paths}
-
-
-def _is_module(one: object) -> bool:
-    return isinstance(one, ModuleType)
 
 
 def _stamp(path: str) -> object:

@@ -14,8 +14,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from multiprocessing import (
     context,
     forkserver,
@@ -53,18 +52,9 @@ class NotForked(Exception):
 
 def install() -> None:
     """Fork what this program would spawn, from now on, or start from a forkserver of no list."""
-    kinds: Any = {context.SpawnProcess: _always, context.ForkServerProcess: _is_plain}
+    kinds: Any = {context.SpawnProcess: lambda: True, context.ForkServerProcess: _is_plain}
     for kind, is_open in kinds.items():
         kind._Popen = staticmethod(_forked_or(kind._Popen, is_open))
-
-
-def has_forked() -> bool:
-    """Whether a process was forked in place of a spawned one."""
-    return _has_forked
-
-
-def _always() -> bool:
-    return True
 
 
 def _is_plain() -> bool:
@@ -88,7 +78,8 @@ def _forked_or(plain: Callable[[Any], Any], is_open: Callable[[], bool]) -> Call
 
 
 _said: set[str] = set()
-_has_forked = False
+has_forked = False
+"""Whether a process was forked in place of a spawned one."""
 _lock = threading.Lock()
 _server: _Link | None = None
 _closed = ""
@@ -159,8 +150,8 @@ def _server_for(data: Mapping[str, Any]) -> _Link:
         if _server is None:
             _server = _Link(state)
         server = _server
-    differs = [name for name in server.state.keys() | state if server.of(name) != state.get(name)]
-    if differs:
+    then = server.state
+    if differs := [name for name in then.keys() | state if then.get(name) != state.get(name)]:
         raise NotForked(f"{min(differs)} has changed since the first one")
     return server
 
@@ -219,18 +210,20 @@ class _Link:
                 file.write(_pickled(popen_spawn_posix, data, Server(theirs.fileno())))
                 file.flush()
 
-    def of(self, name: str) -> object:
-        return self.state.get(name)
-
     def fork(self, files: list[int]) -> None:
         """Have it fork a process that gets these files. Raises NotForked."""
-        global _has_forked
+        global has_forked
         if len(files) > MAX_FILES:
             raise NotForked(f"it needs {len(files)} open files")
         try:
-            with self._busy, _adopting():
-                socket.send_fds(self._channel, [FORKED.encode()], files)
-                answer = self._channel.recv(_ANSWER_BYTES).decode()
+            with self._busy:
+                before = native().adopt_orphans()  # one that was forked twice is this one's child
+                try:
+                    socket.send_fds(self._channel, [FORKED.encode()], files)
+                    answer = self._channel.recv(_ANSWER_BYTES).decode()
+                finally:
+                    if not before:
+                        native().adopt_orphans(False)
         except ConnectionError:
             answer = ""
         except TimeoutError:
@@ -239,7 +232,7 @@ class _Link:
             answer = str(error)
         if answer != FORKED:
             self._end(answer or "what they are forked from has ended")
-        _has_forked = True
+        has_forked = True
 
     def _end(self, why: str) -> None:
         global _closed
@@ -252,17 +245,6 @@ class _Link:
 
     def forget(self) -> None:
         self._channel.close()
-
-
-@contextmanager
-def _adopting() -> Iterator[None]:
-    """The kernel makes a process that was forked twice this one's child."""
-    before = native().adopt_orphans()
-    try:
-        yield
-    finally:
-        if not before:
-            native().adopt_orphans(False)
 
 
 def _in_child() -> None:

@@ -16,12 +16,7 @@ _MAX_MODULES = 1000
 
 
 def guess(app: str, folder: Path) -> str:
-    """An application that was meant, as `shop:app`; "" where the word is no such mistake.
-
-    Args:
-        app: as a server was given it.
-        folder: where its modules are looked for.
-    """
+    """An application of a folder that was meant, as `shop:app`; "" for no such mistake."""
     module, colon, name = app.partition(":")
     file = folder / module
     if module.endswith(".py") and not Path(module).is_absolute() and file.is_file():

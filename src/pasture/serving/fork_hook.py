@@ -67,10 +67,7 @@ def watch(before_fork: Callable[[], None], after: str = "") -> None:
 
 
 def is_there(target: str, modules: Mapping[str, ModuleType]) -> bool:
-    """Whether a module has been imported to its end, and a name in it is set and not None.
-
-    `MODULE`, `MODULE:NAME`, or "" which is always there.
-    """
+    """Whether a `MODULE` was imported to its end, and `MODULE:NAME` is not None; "" is there."""
     if not target:
         return True
     name, _, attribute = target.partition(":")

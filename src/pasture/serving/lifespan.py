@@ -64,7 +64,7 @@ class SharedLifespan:
                 f"the application's lifespan: startup: {failed}",
                 hint="it was started once for all workers; --lifespan each starts it in each",
             )
-        if not self.session.has_lifespan:
+        if not self.session.lifespan.waits:
             self._log(logging.INFO, "the application has no lifespan to share")
             self.end()
 
@@ -79,9 +79,13 @@ class SharedLifespan:
         if not hazards:
             if self._state is None:
                 self._log(logging.INFO, "the application was started once, for all workers")
-            self._state = self.session.state
+            self._state = self.session.lifespan.state
             return
-        self._give_up(hazards)
+        self._state = None
+        for hazard in hazards:
+            self._log(logging.WARNING, f"lifespan: {hazard}")
+        self.end()
+        self._log(logging.WARNING, "each worker starts the application for itself")
         if strict:
             raise SealFailed(
                 f"the application cannot be started once for all workers: {hazards[0].what}",
@@ -102,13 +106,6 @@ class SharedLifespan:
 
         return started
 
-    def _give_up(self, hazards: list[Hazard]) -> None:
-        self._state = None
-        for hazard in hazards:
-            self._log(logging.WARNING, f"lifespan: {hazard}")
-        self.end()
-        self._log(logging.WARNING, "each worker starts the application for itself")
-
     def end(self) -> None:
         """End the application, if it is started. In the process that has started it.
 
@@ -127,11 +124,7 @@ class SharedLifespan:
     def _hazards(self, session: Session) -> list[Hazard]:
         close_connections()
         session.settle()
-        self._end_idle_threads()
-        return [*self._loop.hazards(session.own), *self._new_hazards()]
-
-    def _end_idle_threads(self) -> None:
-        """End those of the loop's executor; later work starts others."""
+        # Idle threads of the loop's executor are ended; later work starts new ones.
         idle: Collection[threading.Thread] = getattr(self._executor, "_threads", ())
         self._executor.shutdown(wait=False)
         deadline = time.monotonic() + _THREADS_END_S
@@ -139,10 +132,5 @@ class SharedLifespan:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._executor = ThreadPoolExecutor()
         self._loop.loop.set_default_executor(self._executor)
-
-    def _new_hazards(self) -> list[Hazard]:
-        return [
-            hazard
-            for hazard in survey()
-            if hazard.what not in self._before and hazard.owner != _IDLE
-        ]
+        new = [one for one in survey() if one.what not in self._before and one.owner != _IDLE]
+        return [*self._loop.hazards(session.own), *new]

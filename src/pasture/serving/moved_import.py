@@ -8,6 +8,7 @@ user has not accepted.
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +16,17 @@ from contextlib import contextmanager
 from pasture.errors import AppImportFailed, PastureError, SealFailed
 from pasture.fork_safety import close, held, streams
 from pasture.interpreter import current
-from pasture.log_lines import NO_SEAL, Log, some, write_to_log
+from pasture.log_lines import FAILED_IN_PARENT, NO_SEAL, Log, some, write_to_log
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.report import SealReport, show_report
+from pasture.serving import restart
 from pasture.serving.restart import Restart
 from pasture.serving.settings import ServerSettings
 from pasture.warmup.guard import Guard
+
+_END_S = 5.0
+"""No worker starts meanwhile, which a plain server would have started at once."""
 
 _ACCEPT = "accept it with --accept %s"
 
@@ -66,7 +71,7 @@ def moved_import(
         is_certain = isinstance(error, AppImportFailed) and error.is_certain
         if not (settings.strict or is_certain):
             what = str(error) if isinstance(error, PastureError) else f"{error!r}"
-            _start_plain(f"the import failed in the parent: {what}", watch, start_plain, log)
+            _start_plain(f"{FAILED_IN_PARENT}{what}", watch, start_plain, log)
         raise
     finally:
         watch.end()
@@ -84,12 +89,14 @@ def moved_import(
 
 
 def _refused(watch: held.Import, settings: ServerSettings) -> list[Hazard]:
-    found = watch.hazards()
-    return [one for one in found if one.kind not in settings.accepted and not one.survives]
+    each = dict.fromkeys(watch.hazards())  # two connections to one database are one
+    return [one for one in each if one.kind not in settings.accepted and not one.survives]
 
 
 def _start_plain(why: str, watch: held.Import, start_plain: Restart, log: Log) -> None:
-    with Guard() as guard:  # the import's own functions for the end of a process may wait for ever
+    restart.is_due = True
+    with Guard(step_s=_END_S) as guard:
+        guard.run("the import's functions for the end of a process", atexit._run_exitfuncs)
         guard.run("the end of what the import has started", watch.undo)
     log(logging.DEBUG, f"starting again as without pasture: {why}")
     start_plain(why)

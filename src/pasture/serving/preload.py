@@ -31,7 +31,8 @@ def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> 
     meant = did_you_mean(app, Path.cwd()) if isinstance(error, ImportError) else ""
     lines = (meant or hint, _trace(error, (server, *_IMPORTING)))
     module = app.partition(":")[0]
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    inner = error if isinstance(error, ModuleNotFoundError) else error.__context__
+    missing = inner.name if isinstance(inner, ModuleNotFoundError) else None
     return AppImportFailed(
         f"{app} cannot be imported: {last}",
         hint="\n".join(filter(None, lines)),

@@ -37,14 +37,9 @@ def prove(
     log: Log,
     reaped: Callable[[int], object],
 ) -> StepReport | None:
-    """Probe the sealed process; returns only if the server goes on as it is.
+    """Probe the sealed process, as `probe` does; returns only if the server goes on as it is.
 
-    None if there is nothing to send. Raises ProbeFailed if the server shall not start, and
-    KeyboardInterrupt if the process was asked to end.
-
-    Args:
-        play: starts a worker in the probe.
-        reaped: called with the pid of the probe once it is gone.
+    None if there is nothing to send. Raises ProbeFailed if the server shall not start.
     """
     expected = expectations(served.answers)
     if not expected:

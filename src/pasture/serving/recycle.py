@@ -96,10 +96,7 @@ class UssWatch:
         self._reports = threading.Lock()  # kept by the one thread that reports
 
     def has_passed(self) -> bool:
-        """Whether the worker is to be replaced; true once only. In the worker, after each request.
-
-        Several threads may serve requests.
-        """
+        """Whether the worker is to be replaced; true once. After each request, in any thread."""
         if self._reports.locked():
             return False
         self._requests += 1

@@ -75,6 +75,9 @@ why_plain: str | None = _why if _how == "plain" else off.why()
 is_another: bool = _how == "again"
 """Whether this process has started once, with pasture, and found what it must not have."""
 
+is_due: bool = False
+"""Whether this process is about to start again: its end is not its program's."""
+
 first_environ: Mapping[str, str] = dict(os.environ)
 """Of this process at its start."""
 

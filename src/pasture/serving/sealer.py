@@ -282,10 +282,7 @@ def level_of(policy: Policy, report: SealReport) -> int:
 
 
 def without_exit(settings: ServerSettings) -> ServerSettings:
-    """Settings for workers whose server ends them without finalization, or with its own.
-
-    The seal then takes no step of the policy's at their exit.
-    """
+    """Settings for workers whose exit is their server's: the policy takes no step there."""
     return replace(settings, policy=replace(settings.policy, at_exit=()))
 
 
@@ -339,10 +336,7 @@ def is_off(log: Log | None = None) -> bool:
 
 
 def show_log() -> None:
-    """Write pasture's log to stderr, for users of `pasture run`.
-
-    Each line once, also where one program is several engines.
-    """
+    """Write pasture's log to stderr; each line once, also where one program is several engines."""
     if any(isinstance(handler, _Shown) for handler in log.handlers):
         return
     handler = _Shown()

@@ -40,13 +40,10 @@ def read_switch(raw: Raw, name: str) -> bool:
 
 
 def at_need(place: str) -> Callable[..., Any]:
-    """A function that is imported when it is called first.
+    """A `module:function` that is imported when it is called first.
 
     Most settings are never given: `pasture run` reads which there are, and a server would seal in
     what belongs to those that it does not have.
-
-    Args:
-        place: `module:function`.
     """
 
     def call(*arguments: Any) -> Any:

@@ -313,10 +313,7 @@ def check_given(**given: Raw) -> None:
 
 
 def settings_or_end(**given: Raw) -> ServerSettings:
-    """Settings as `read_environment` gives them. Ends the process if they make no sense.
-
-    For code that a hook runs: an error would be a traceback there.
-    """
+    """The same in a hook, where an error would be a traceback: it ends the process."""
     try:
         return read_environment(**given)
     except PastureError as error:

@@ -21,11 +21,7 @@ _POLL_S = 0.2
 def locked(
     path: Path, pause: Callable[[float], object] | None = None, poll_s: float = _POLL_S
 ) -> Iterator[bool]:
-    """Lock a folder as long as the block runs; says whether it is locked, as `lock` does.
-
-    Raises:
-        OSError: the folder cannot be opened.
-    """
+    """Lock a folder as long as the block runs, as `lock` does. OSError if it cannot be opened."""
     number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         is_locked = lock(number, pause, poll_s)

@@ -35,11 +35,7 @@ _MAX_NAME_CHARACTERS = 200  # of 255, so that there is room for what is added
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file, whole or not at all; text as UTF-8.
-
-    Raises:
-        OSError: it cannot be written, or not safely; an earlier file is as it was.
-    """
+    """Write a file, whole or not at all; text as UTF-8. OSError: an earlier file is as it was."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     with replacing(path) as file:
         left = memoryview(data)
@@ -67,10 +63,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 def create(path: Path) -> BinaryIO:
     """Open a new and empty file at once, for what is written while others read it: a log.
 
-    An earlier file of this user at that place is removed.
-
-    Raises:
-        OSError: it cannot be created, or not safely.
+    An earlier file of this user is removed. OSError: it cannot be created, or not safely.
     """
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
@@ -91,10 +84,7 @@ def require_writable(path: Path) -> None:
 def make_folder(path: Path) -> None:
     """Make a folder and those above it, where they are missing.
 
-    Nothing is made behind a link of another user's.
-
-    Raises:
-        OSError: it cannot be made, or it is there and is not safe to write to.
+    Nothing is made behind a link of another user's. OSError: it cannot be made, or is not safe.
     """
     os.close(_opened_folder(path, is_made=True))
 
@@ -174,10 +164,7 @@ def _opened_folder(path: Path, *, is_made: bool = False) -> int:
 
 
 def _walk(path: Path, is_made: bool) -> int:
-    """Open a folder step by step, so that each link on the way is looked at.
-
-    A folder that is missing is made, if it is to be.
-    """
+    """Open a folder step by step, or make it, so that each link on the way is looked at."""
     left, links = list(reversed(path.parts)), 0
     at = os.open(".", _STEP)
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -32,11 +32,7 @@ class ResponseTooLong(OSError):
 
 
 def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[str, Any]:
-    """The scope of a request without a body, as if it came from this machine.
-
-    Args:
-        host: `Host` header of requests without one; its port only if it is not the scheme's.
-    """
+    """The scope of a request of this machine without a body; `host` if it names none."""
     path, _, query = request.path.partition("?")
     carried = {"host": host, "user-agent": USER_AGENT, "accept": "*/*"}
     carried |= {name.lower(): value for name, value in headers}
@@ -66,6 +62,9 @@ class Session:
     lifespan opens at its start it closes at its end, as in a worker that has served its time. An
     application without a lifespan is served without one. With `open` and `close` its lifespan is
     left alone.
+
+    Attributes:
+        lifespan: of the application.
     """
 
     def __init__(
@@ -75,35 +74,20 @@ class Session:
     ) -> None:
         self._application = application
         self._runner = asyncio.Runner(loop_factory=loop_factory)
-        self._lifespan = _Lifespan(application)
+        self.lifespan = Lifespan(application)
         self._exchange: _Exchange | None = None
         self._names = Names()
         self._left: tuple[closed_loop.Loop, event_loop.Closed] | None = None
 
     @property
-    def raised(self) -> BaseException | None:
-        """The exception of the application's lifespan, be it that it has none."""
-        return self._lifespan.raised
-
-    @property
     def under_way(self) -> asyncio.Task[Any] | None:
         """The task of the latest request, or that of the lifespan before the first."""
-        return self._lifespan.task if self._exchange is None else self._exchange.task
-
-    @property
-    def state(self) -> Mapping[str, Any]:
-        """The state that the application's lifespan has filled."""
-        return self._lifespan.state
-
-    @property
-    def has_lifespan(self) -> bool:
-        """Whether the application has started and waits to be asked to end."""
-        return self._lifespan.waits
+        return self.lifespan.task if self._exchange is None else self._exchange.task
 
     @property
     def own(self) -> tuple[object, ...]:
         """Objects of this session that hold the event loop."""
-        return (self._runner, *self._lifespan.own)
+        return (self._runner, *self.lifespan.own)
 
     def settle(self) -> None:
         """Let the loop run what is ready, and close idle connections. Not before the start."""
@@ -119,9 +103,9 @@ class Session:
         It says so itself, or an event loop runs in this thread already.
         """
         try:
-            return self._begin(self._lifespan.start())
+            return self._begin(self.lifespan.start())
         finally:
-            if not self._lifespan.started:
+            if not self.lifespan.started:
                 self.close()
 
     def _begin(self, step: Coroutine[Any, Any, str | None]) -> str | None:
@@ -134,13 +118,13 @@ class Session:
     def end(self) -> str | None:
         """End the application and close the loop; returns why it says that it has not ended."""
         try:
-            return self._runner.run(self._lifespan.end())
+            return self._runner.run(self.lifespan.end())
         finally:
             self.close()
 
     def close(self) -> None:
         """Close the loop, and what is open on it."""
-        closing = event_loop.close_all(self._lifespan.own)
+        closing = event_loop.close_all(self.lifespan.own)
         loop = weakref.ref(self._runner.get_loop())
         closed = event_loop.Closed()
         try:
@@ -149,7 +133,7 @@ class Session:
             closing.close()
         finally:
             self._runner.close()
-            self._lifespan.forget()
+            self.lifespan.forget()
             self._exchange = None
             self._left = loop, closed
 
@@ -165,17 +149,16 @@ class Session:
     def call(self, scope: dict[str, Any]) -> int:
         """Serve one request to its end, in a copy of the context; returns the status.
 
-        Raises:
-            Exception: whatever the application raises.
-            RuntimeError: the application sent no answer.
+        Raises what the application raises, or RuntimeError where it sent no answer.
         """
-        scope["state"] = dict(self._lifespan.state)
+        scope["state"] = dict(self.lifespan.state)
         self._exchange = exchange = _Exchange()
         served = exchange.run(self._application, scope)
         try:
             self._runner.run(served, context=contextvars.copy_context())
         finally:
-            exchange.cancel()
+            if exchange.task is not None:  # what is left of it ends when the loop runs next
+                exchange.task.cancel()
         if exchange.status is None:
             raise RuntimeError("the application sent no answer")
         return exchange.status
@@ -190,11 +173,6 @@ class _Exchange:
         self._asked = False
         self._answered = asyncio.Event()
         self.task: asyncio.Task[Any] | None = None
-
-    def cancel(self) -> None:
-        """Have what is left of the request, if it was interrupted, end when the loop runs next."""
-        if self.task is not None:
-            self.task.cancel()
 
     async def run(self, application: Application, scope: dict[str, Any]) -> None:
         self.task = asyncio.current_task()
@@ -223,8 +201,13 @@ class _Exchange:
                 self._answered.set()
 
 
-class _Lifespan:
-    """The server's side of the lifespan protocol, for applications that have one."""
+class Lifespan:
+    """The server's side of the lifespan protocol, for applications that have one.
+
+    Attributes:
+        raised: the application's exception, be it that it has no lifespan.
+        state: filled by the application.
+    """
 
     def __init__(self, application: Application) -> None:
         self.state: dict[str, Any] = {}
@@ -241,6 +224,7 @@ class _Lifespan:
 
     @property
     def waits(self) -> bool:
+        """Whether the application has started and waits to be asked to end."""
         return self.started and self.task is not None and not self.task.done()
 
     def forget(self) -> None:

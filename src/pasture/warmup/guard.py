@@ -12,13 +12,17 @@ from __future__ import annotations
 import functools
 import os
 import signal
+import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, perf_counter
-from typing import Generic, TypeVar
+from types import FrameType
+from typing import Any, Generic, TypeVar
 
+from pasture.errors import UnsupportedInterpreter
 from pasture.log_lines import log
-from pasture.warmup.imported_variables import ImportedVariables
+from pasture.observing import Audit, is_importing
 from pasture.warmup.interrupts import Interrupted, Interrupts
 from pasture.warmup.process_state import ProcessState
 
@@ -70,20 +74,23 @@ class Guard:
     ) -> None:
         self.has_limit = Interrupts.are_possible()
         self._interrupts = Interrupts()
-        self._imported = ImportedVariables()
+        self._audit = Audit(self._hear)
+        self._imported: dict[str, str | None] = {}
+        self._outer: FrameType | None = None
         self._on_start = on_start
         self._step_s = step_s
         self._deadline = monotonic() + total_s if total_s else None
 
     def __enter__(self) -> Guard:
-        self._imported.__enter__()
+        with suppress(UnsupportedInterpreter):
+            self._audit.start_or_refuse()
         if self.has_limit:
             self._interrupts.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Have an ending signal's own handler called; raises Ended, or as the handler does."""
-        self._imported.__exit__()
+        self._audit.drop()
         if not self.has_limit:
             return
         self._interrupts.__exit__()
@@ -100,27 +107,28 @@ class Guard:
     def run(
         self, name: str, function: Callable[[], Result], *, least_s: float = 0.0
     ) -> Outcome[Result]:
-        """Run a step. Raises Ended at a signal that ends the process, and its KeyboardInterrupt.
-
-        Args:
-            least_s: time that the step gets however short the limit of one is.
-        """
+        """Run a step for `least_s` at the least. Raises Ended, or the step's KeyboardInterrupt."""
         self._on_start(name)
         if not self.has_limit:
             return self._run(name, function, in_main_thread=False)
-        limit_s = self._limit_s()
-        limit_s = max(limit_s, least_s) if limit_s else 0.0
+        limits = [max(self._step_s, least_s)] if self._step_s else []
+        if self._deadline is not None:
+            limits.append(max(self._deadline - monotonic(), _MIN_S, least_s))
+        limit_s = min(limits, default=0.0)
         call = functools.partial(self._interrupts.call, function, limit_s)
         outcome = self._run(name, call, in_main_thread=True)
         if self._interrupts.ended_by:
             raise Ended(f"{name}: {outcome.error}")
         return outcome
 
-    def _limit_s(self) -> float:
-        limits = [self._step_s] if self._step_s else []
-        if self._deadline is not None:
-            limits.append(max(self._deadline - monotonic(), _MIN_S))
-        return min(limits, default=0.0)
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Note variables that modules set while they are loaded; None is one that was deleted.
+
+        A module is loaded once, here: what it sets, each worker would have of it. So it stays.
+        """
+        if event in ("os.putenv", "os.unsetenv") and is_importing(self._outer):
+            name, *value = map(os.fsdecode, arguments)
+            self._imported[name] = value[0] if value else None
 
     def _run(
         self, name: str, function: Callable[[], Result], *, in_main_thread: bool
@@ -129,7 +137,7 @@ class Guard:
         state = ProcessState(in_main_thread=in_main_thread)
         value: Result | None = None
         error: str | None = None
-        self._imported.begin()
+        self._imported, self._outer = {}, sys._getframe()
         try:
             value = function()
         except Interrupted as raised:
@@ -140,18 +148,14 @@ class Guard:
         except BaseException as raised:
             error = describe(raised)
         finally:
-            if os.getpid() != own:
-                _end_the_copy(name)
-            changed = state.restore(self._imported.end())
+            if os.getpid() != own:  # here would be a second server on the same port
+                try:
+                    log.warning("a process forked by %s returned from it and ends here", name)
+                finally:
+                    os._exit(0)
+            self._outer = None
+            changed = state.restore(self._imported)
         return Outcome(value, error, changed, perf_counter() - started)
-
-
-def _end_the_copy(name: str) -> None:
-    """The application has forked: here would be a second server on the same port."""
-    try:
-        log.warning("a process forked by %s returned from it and ends here", name)
-    finally:
-        os._exit(0)
 
 
 def describe(raised: BaseException) -> str:

@@ -17,8 +17,8 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, TypeVar
@@ -93,7 +93,8 @@ class Interrupts:
         for number in ENDING:
             if callable(signal.getsignal(number)):
                 self._take_over(number, self._note)
-                _leave_the_second_to_the_kernel(number)
+                with suppress(UnsupportedInterpreter):  # a second one is the kernel's
+                    native().reset_signal_after_first(number)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -166,14 +167,6 @@ def _place(frame: FrameType | None) -> str:
     return f"in {code.co_qualname}, {code.co_filename}:{frame.f_lineno}"
 
 
-def _leave_the_second_to_the_kernel(number: int) -> None:
-    """Have the process's handler run once; then the signal has its default effect."""
-    try:
-        native().reset_signal_after_first(number)
-    except UnsupportedInterpreter:
-        pass
-
-
 def handling_of(number: int) -> Handling:
     try:
         action = native().signal_action(number)
@@ -184,16 +177,11 @@ def handling_of(number: int) -> Handling:
 
 def put_back(number: int, before: Handling) -> None:
     """Have a signal handled as before. In the main thread."""
-    with _blocking(number):  # not even for a moment has it the default effect
+    # Not even for a moment has it the default effect.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+    try:
         signal.signal(number, signal.SIG_DFL if before.handler is None else before.handler)
         if before.action is not None:
             native().set_signal_action(number, before.action)
-
-
-@contextmanager
-def _blocking(number: int) -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
-    try:
-        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -73,10 +73,8 @@ def parse_patterns(text: str) -> Patterns:
 def begin() -> None:
     """Have all imports from now on be lazy, but for those that the variable names, and ours.
 
-    In the parent, before the application is imported; CPython 3.15 and newer.
-
-    Raises:
-        UsageError: the variable holds what is no pattern.
+    In the parent, before the application is imported; CPython 3.15 and newer. UsageError: the
+    variable holds what is no pattern.
     """
     if sys.version_info < (3, 15):
         return
@@ -102,8 +100,6 @@ def _patterns_of(environ: Mapping[str, str]) -> Patterns:
 
 def resolve(
     environ: Mapping[str, str] = os.environ,
-    *,
-    step_s: float | None = None,
     refusal: Callable[[], str | None] = lambda: None,
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
     """Make the pending imports that the patterns name, and those that come with them.
@@ -112,7 +108,6 @@ def resolve(
     that uses it gets the error, as without pasture.
 
     Args:
-        step_s: that one import may take, in seconds; None for the limit of a warm-up's request.
         refusal: asked before each import: why no more may be made, or None.
 
     Returns:
@@ -126,20 +121,20 @@ def resolve(
     problems: list[str] = []
     tried: set[tuple[str, str]] = set()
     resolved = 0
-    with Guard() if step_s is None else Guard(step_s=step_s) as guard:
+    with Guard() as guard:
         while chosen := [p for p in pending() if patterns.match(p.target) and _key(p) not in tried]:
             for one in chosen:
                 end = "the time for all of them is over" if guard.is_over else refusal()
                 if end is not None:
                     problems.append(f"lazy imports: {end}")
-                    return {"resolved": resolved, "pending": _count()}, tuple(problems)
+                    return {"resolved": resolved, "pending": len([*pending()])}, tuple(problems)
                 tried.add(_key(one))
                 is_made, problem = _resolve_one(guard, one)
                 resolved += is_made
                 problems += [problem] if problem else []
         if _are_all_lazy():
             resolved += _bind_what_is_loaded()
-    return {"resolved": resolved, "pending": _count()}, tuple(problems)
+    return {"resolved": resolved, "pending": len([*pending()])}, tuple(problems)
 
 
 def _bind_what_is_loaded() -> int:
@@ -165,10 +160,6 @@ def _is_loaded(target: str) -> bool:
     package, _, name = target.rpartition(".")
     held = vars(sys.modules[package]) if package in sys.modules else {}
     return name in held and type(held[name]) is not vars(types).get("LazyImportType")
-
-
-def _count() -> int:
-    return sum(1 for _ in pending())
 
 
 def pending() -> Iterator[Pending]:

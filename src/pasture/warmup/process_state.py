@@ -92,11 +92,7 @@ class ProcessState:
         self._environment = dict(os.environ)
 
     def restore(self, kept: Mapping[str, str | None] | None = None) -> tuple[str, ...]:
-        """Put back what is different now; returns what that was, a few words each.
-
-        Args:
-            kept: variables of the environment that have another value from now on; None if deleted.
-        """
+        """Put back what is different now, except `kept` variables; what that was, in words."""
         for name, value in (kept or {}).items():
             self._environment.pop(name, None)
             if value is not None:

@@ -40,8 +40,14 @@ def refusal(application: Any, protocol: Protocol) -> str | None:
     if protocol is Protocol.WSGI and _is_coroutine_function(application):
         return f"{_name(application)} is a coroutine function, and no WSGI application"
     parameters = _PARAMETERS[protocol]
-    signature = _signature(application)
-    if signature is not None and not _binds(signature, len(parameters)):
+    # Not of what it wraps: werkzeug's `Request.application` makes a WSGI application of a view.
+    try:
+        signature = inspect.signature(application, follow_wrapped=False)
+    except Exception:  # of code of the application's, too: a proxy, say
+        return None
+    try:
+        signature.bind(*(None,) * len(parameters))
+    except TypeError:
         takes = ", ".join(parameters)
         return f"{_name(application)} does not take ({takes}), and is no {protocol} application"
     return None
@@ -51,22 +57,6 @@ def _is_coroutine_function(application: Any) -> bool:
     return inspect.iscoroutinefunction(application) or inspect.iscoroutinefunction(
         getattr(application, "__call__", None)  # noqa: B004
     )
-
-
-def _signature(application: Any) -> inspect.Signature | None:
-    # Not of what it wraps: werkzeug's `Request.application` makes a WSGI application of a view.
-    try:
-        return inspect.signature(application, follow_wrapped=False)
-    except Exception:  # of code of the application's, too: a proxy, say
-        return None
-
-
-def _binds(signature: inspect.Signature, count: int) -> bool:
-    try:
-        signature.bind(*(None,) * count)
-    except TypeError:
-        return False
-    return True
 
 
 def _name(application: Any) -> str:

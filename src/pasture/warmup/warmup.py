@@ -21,7 +21,7 @@ from pasture.fork_safety.libraries import all_of
 from pasture.reasons import Hazard
 from pasture.warmup import protocol as protocols
 from pasture.warmup import wsgi
-from pasture.warmup.guard import STEP_S, TOTAL_S, Guard, Outcome
+from pasture.warmup.guard import STEP_S, TOTAL_S, Guard
 from pasture.warmup.protocol import Protocol
 from pasture.warmup.requests import Header, Request, parse_request
 
@@ -240,8 +240,9 @@ class _Run:
                 self.refused = f"left out after {number} requests that failed, {left} not served"
                 return
             outcome = self._guard.run(str(request), partial(call, request))
-            self.answers.append(_answer(request, outcome))
-            self._on_answer(self.answers[-1])
+            answer = Answer(request, outcome.value, outcome.error, outcome.seconds, outcome.changed)
+            self.answers.append(answer)
+            self._on_answer(answer)
 
     def serve_asgi(
         self,
@@ -263,7 +264,7 @@ class _Run:
 
     def _serve_started(self, session: Session, serve: Callable[[], None]) -> None:
         if self._take("lifespan startup", session.start):
-            self.startup_s = self._step_s if session.has_lifespan else None
+            self.startup_s = self._step_s if session.lifespan.waits else None
             serve()
             self._take("lifespan shutdown", session.end)
 
@@ -294,10 +295,6 @@ class _Run:
             if what == name:
                 self.refused = f"{name}: {failed}"
         return failed is None
-
-
-def _answer(request: Request, outcome: Outcome[int]) -> Answer:
-    return Answer(request, outcome.value, outcome.error, outcome.seconds, outcome.changed)
 
 
 def _put_back(name: str, changed: tuple[str, ...]) -> str:

@@ -25,11 +25,7 @@ ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def build_environ(request: Request, headers: Iterable[Header], host: str) -> dict[str, Any]:
-    """The environ of a request without a body, as if it came from this machine.
-
-    Args:
-        host: `Host` header of requests without one; its port only if it is not the scheme's.
-    """
+    """The environ of a request of this machine without a body; `host` if it names none."""
     path, _, query = request.path.partition("?")
     environ: dict[str, Any] = {
         "REQUEST_METHOD": request.method,
@@ -63,12 +59,9 @@ def build_environ(request: Request, headers: Iterable[Header], host: str) -> dic
 
 
 def call(application: Callable[..., Any], environ: dict[str, Any]) -> int:
-    """Serve one request: call, read the body, close the response, whatever the application raises.
+    """Serve one request: call, read the body, close the response, whatever is raised; the status.
 
-    Returns the status.
-
-    Raises:
-        RuntimeError: the application never called `start_response`.
+    RuntimeError: the application never called `start_response`.
     """
     response = _Sent()
     body = application(environ, response.start)

@@ -17,6 +17,7 @@ from pasture.errors import (
     PortTaken,
     ServerFailed,
 )
+from pasture.log_lines import FAILED_IN_PARENT, NO_SEAL, find
 from pasture_tools.launch.session import last_exception, tail
 from pasture_tools.trial.responses import UrlAnswers
 from pasture_tools.trial.servers.facts import Phrases
@@ -140,6 +141,10 @@ def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
         why = last_exception(log) or phrases.start_failed
         return ServerFailed(
             f"{app} cannot be started: {why}", hint="the server's log ends with\n" + tail(log)
+        )
+    if (said := find(NO_SEAL, log)) and FAILED_IN_PARENT in said[0]:
+        return AppImportFailed(
+            said[0].partition(FAILED_IN_PARENT)[2], hint="the server's log ends with\n" + tail(log)
         )
     named, reason = phrases.not_found.search(log), last_exception(log)
     if named and (reason is None or "AppImportError" in reason):

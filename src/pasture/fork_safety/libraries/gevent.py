@@ -17,21 +17,16 @@ def gevent_has_patched() -> bool:
 
 
 def _hazards() -> Iterator[Hazard]:
-    if _hub_is_lost():
+    module: Any = sys.modules.get("gevent._hub_local")
+    has_hub = module is not None and module.get_hub_if_exists() is not None
+    # uWSGI forks in C.
+    if has_hub and (not os.fork.__module__.startswith("gevent") or "uwsgi" in sys.modules):
         yield Hazard(
             "gevent's hub, which this fork does not renew",
             "call gevent.monkey.patch_all() before anything else is imported, or gevent.reinit() "
             "in each child",
             Reason.GEVENT_HUB,
         )
-
-
-def _hub_is_lost() -> bool:
-    """Whether this thread has a hub, and the next fork is not gevent's: uWSGI forks in C."""
-    module: Any = sys.modules.get("gevent._hub_local")
-    if module is None or module.get_hub_if_exists() is None:
-        return False
-    return not os.fork.__module__.startswith("gevent") or "uwsgi" in sys.modules
 
 
 CARD = Library(package="gevent", hazards=_hazards)

@@ -16,6 +16,7 @@ import stat
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,6 @@ _OFF = ("0", "f", "false", "n", "no")
 _DETAILS = Path("/proc/self/fdinfo")
 _TASKS = Path("/proc/self/task")
 _WATCHED = re.compile(r"^tfd:\s*(\d+)", re.MULTILINE)
-
-
-def _copes() -> bool:
-    """Whether the core takes notice of forks. It reads its variable once, as it is loaded."""
-    return os.environ.get(_SWITCH, "").lower() not in _OFF
 
 
 def _keepers(module: Any) -> Iterable[object]:
@@ -75,26 +71,24 @@ def _host_and_port(address: str) -> tuple[str, str]:
 def _leads_to(address: tuple[str, str], target: tuple[str, str]) -> bool:
     """Whether a connection is to a target; nothing is looked up for a name."""
     host, port = target
-    return address[1] == port and (address[0] == host or not _is_numeric(host))
-
-
-def _is_numeric(host: str) -> bool:
-    return ":" in host or not host.strip("0123456789.")
+    is_numeric = ":" in host or not host.strip("0123456789.")
+    return address[1] == port and (address[0] == host or not is_numeric)
 
 
 def _watched() -> Iterator[int]:
-    try:
-        paths = list(_DETAILS.iterdir())
-    except OSError:
-        return
+    paths: list[Path] = []
+    with suppress(OSError):
+        paths += _DETAILS.iterdir()
     for path in paths:
-        try:
+        with suppress(OSError):
             yield from map(int, _WATCHED.findall(path.read_text(errors="replace")))
-        except OSError:
-            continue
 
 
-_FORK_AWARE = ForkAware("grpc", (1, 85), (1, 85), _keepers, _connections, _copes)
+_FORK_AWARE = ForkAware(
+    *("grpc", (1, 85), (1, 85), _keepers, _connections),
+    # The core reads its variable once, as it is loaded.
+    copes=lambda: os.environ.get(_SWITCH, "").lower() not in _OFF,
+)
 _OPEN_EACH = "open the first channel in each worker"
 
 

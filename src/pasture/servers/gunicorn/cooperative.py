@@ -96,21 +96,16 @@ def _between(found: tuple[Patched, Patched]) -> AsInWorker:
     # Greenlets of the application's import go on in each child, from the fork itself on. What forks
     # or takes signals there stays the system's until the worker patches.
     os.register_at_fork(after_in_child=lambda: put(waiting))
-    _before_shutdown(lambda: put(now))
-    put(before)
-    return as_in_worker
-
-
-def _before_shutdown(step: Callable[[], object]) -> None:
-    """Take a step at the interpreter's end, before greenlets run there once more."""
     where: Any = threading
     shutdown = where._shutdown
 
-    def step_and_shutdown() -> None:
-        step()
+    def put_and_shutdown() -> None:  # greenlets run there once more
+        put(now)
         shutdown()
 
-    where._shutdown = step_and_shutdown
+    where._shutdown = put_and_shutdown
+    put(before)
+    return as_in_worker
 
 
 def put(values: Patched) -> None:

@@ -65,10 +65,7 @@ class AfterRequest:
 def call_after_request(
     cfg: Any, limit: int | None, then: Callable[[], object] | None = None
 ) -> None:
-    """Have workers count each response, and end after one if they pass a limit.
-
-    A second call changes nothing but `then`, which is called last.
-    """
+    """Have workers count each response, end after one if they pass a limit, and call `then`."""
     recorder.will_count_requests()
     if not isinstance(cfg.post_request, AfterRequest):
         cfg.set("post_request", AfterRequest(cfg.post_request, limit))

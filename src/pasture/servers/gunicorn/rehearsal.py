@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from gunicorn import util
 
 from pasture.log_lines import PREFIX
-from pasture.servers.gunicorn import asgi
+from pasture.probe import cause
+from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.worker_class import is_known_module
 from pasture.serving.proving import PROBE, loop_factory
 
 if TYPE_CHECKING:
     from pasture.probe.replay import Call, Replay
 
-_GEVENT = ("gunicorn.workers.ggevent",)
 _THREADS = ("gunicorn.workers.gthread",)
 _OWN_EXITS = ("gunicorn.", *asgi.OF_UVICORN)
 """Modules of classes at whose `handle_exit` nothing is ended that outlives the process."""
@@ -86,17 +86,14 @@ def _serve(worker: Any, replay: Replay) -> None:
         replay.asgi(worker.asgi, make, lifespan=lifespan)
     elif asgi.is_of(kind, _THREADS):
         replay.wsgi(worker.wsgi, lambda call: int(worker.tpool.submit(call).result()))
-    elif asgi.is_of(kind, _GEVENT):
-        replay.wsgi(worker.wsgi, lambda call: _in_greenlet(call, replay))
+    elif asgi.is_of(kind, cooperative.OF_GEVENT):
+        import gevent
+
+        def in_greenlet(call: Call) -> int:
+            greenlet = gevent.spawn(call)
+            replay.places = lambda: cause.of_frame(greenlet.gr_frame)
+            return int(greenlet.get())
+
+        replay.wsgi(worker.wsgi, in_greenlet)
     else:
         replay.wsgi(worker.wsgi)
-
-
-def _in_greenlet(call: Call, replay: Replay) -> int:
-    import gevent
-
-    from pasture.probe import cause
-
-    greenlet = gevent.spawn(call)
-    replay.places = lambda: cause.of_frame(greenlet.gr_frame)
-    return int(greenlet.get())

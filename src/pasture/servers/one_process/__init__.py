@@ -41,11 +41,7 @@ def sentence(server: str) -> str:
 
 
 def watch(server: str, module: str, *methods: str) -> None:
-    """Have the log say it before one of these functions of a module that is there.
-
-    Args:
-        methods: `NAME` or `CLASS.NAME`.
-    """
+    """Have the log say it before one of these functions, `NAME` or `CLASS.NAME` of a module."""
     for method in methods:
         *classes, name = method.split(".")
         owner: Any = sys.modules[module]

@@ -48,14 +48,10 @@ def role_of(uwsgi: Any) -> int | None:
     """The role of this process on the scoreboard; None for one that uWSGI has for itself."""
     if uwsgi.worker_id():
         return layout.PLAIN
-    if _ask(uwsgi, "mule_id"):
+    # A build without mules, or without the spooler, has no such function.
+    if getattr(uwsgi, "mule_id", int)():
         return layout.MULE
-    return layout.SPOOLER if _ask(uwsgi, "i_am_the_spooler") else None
-
-
-def _ask(uwsgi: Any, what: str) -> bool:
-    """A build without mules, or without the spooler, has no such function."""
-    return bool(getattr(uwsgi, what, int)())
+    return layout.SPOOLER if getattr(uwsgi, "i_am_the_spooler", int)() else None
 
 
 def after_request(uwsgi: Any) -> None:

@@ -170,10 +170,7 @@ class Refork:
             self._log.info("pasture: worker %s of generation %s", worker.pid, generation)
 
     def reload(self) -> None:
-        """Load the application again; all that exists is outdated from now on.
-
-        Where it cannot be loaded, as `Spawner.load` raises, all goes on as before.
-        """
+        """Load the application again; all goes on as before where `Spawner.load` raises."""
         before, self._first_mold = self._first_mold, None
         try:
             self._first_mold = self._spawner.load()

@@ -92,10 +92,7 @@ class ReforkingArbiter(SealingArbiter):
         return None
 
     def reload(self) -> None:
-        """HUP: new workers of new code, from a new mold of generation 0.
-
-        Where the new code cannot be loaded the old one goes on.
-        """
+        """HUP: new workers of new code; the old ones go on where that cannot be loaded."""
         self._reloading = True
         try:
             super().reload()

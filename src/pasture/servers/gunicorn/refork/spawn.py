@@ -121,10 +121,7 @@ class Spawner:
         raise LoadEnded(f"the mold that loads the application was ended {_LOADS} times")
 
     def _fork_first_mold(self) -> Worker:
-        """
-        Raises:
-            SpawnFailed: the system has no process for it now.
-        """
+        """Raises SpawnFailed: the system has no process for it now."""
         mold, there = self._prepare_spawn(0)
         mold.role = "first mold"
         # The child takes the mask away once it has handlers: the arbiter's would only take note.
