@@ -21,6 +21,8 @@ class Reason(StrEnum):
     POLICY = "policy"
     PLAIN = "plain"
     """The application's import holds what a fork breaks: the server starts as without pasture."""
+    OFF = "off"
+    """`PASTURE=off` is set."""
     NO_REQUESTS = "no-requests"
     THREAD_RUNS = "thread-runs"
     COLLECTING = "collecting"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-TIMEOUT_S = 240
+TIMEOUT_S = 500
 BIN = Path(sys.executable).parent
 STUB = BIN / "pasture-python"
 

@@ -49,6 +49,12 @@ def test_programs_out_of_a_file_are_those_that_python_runs(images: Images, tmp_p
     assert modules.out == b"True\n"
 
 
+@pytest.mark.parametrize("word", ["0", "off", "No", "FALSE"])
+def test_pasture_off_means_python(images: Images, word: str) -> None:
+    assert images.why(environ={"PASTURE": word}).endswith("PASTURE is off")
+    assert images.why(environ={"PASTURE": "seal"}) == ""
+
+
 def ways_to_end() -> list[str]:
     listed = subprocess.run(
         [sys.executable, "-c", "import exit_ways; print(*exit_ways.WAYS)"],

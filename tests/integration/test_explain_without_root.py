@@ -91,7 +91,6 @@ REPLACED = {
 }
 
 
-@pytest.mark.timeout(90)
 def test_root_is_not_held_up_or_misled_by_the_snapshot_of_another_user(folder):
     snapshot = folder / "snapshot"
     with dirtying(*UNPRIVILEGED, snapshot=snapshot) as said:

@@ -23,7 +23,7 @@ PROGRAM = Path(__file__).parent.parent / "programs" / "hostile.py"
 # What a terminal obeys, ends of lines that others see, and characters that turn a line around.
 HARMFUL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 
-pytestmark = [pytest.mark.once, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.once]
 
 
 @pytest.fixture(scope="module")

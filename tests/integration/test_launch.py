@@ -15,7 +15,7 @@ from pasture_tools.launch.session import Group, environment
 from pasture_tools.proc import sampler
 from pasture_tools.trial.run import stop_and_measure
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.integration]
 
 FORKING = """
 import os, signal, subprocess, sys, time

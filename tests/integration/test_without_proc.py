@@ -27,7 +27,6 @@ main()
 
 pytestmark = [
     pytest.mark.once,
-    pytest.mark.timeout(90),
     pytest.mark.skipif(
         os.geteuid() != 0 or shutil.which("unshare") is None, reason="takes /proc away"
     ),

@@ -104,7 +104,7 @@ def collectors() -> Iterator[tuple[Collector, Collector, Collector]]:
         assert each.process.returncode == 0, errors
 
 
-@pytest.mark.timeout(max(180, GRAPHS // 5))
+@pytest.mark.timeout(max(600, GRAPHS // 5))
 @settings(
     max_examples=GRAPHS,
     deadline=None,

@@ -46,7 +46,7 @@ FLOORS = (
     | frozenset(("scoreboard", "launch", "learning", "main_program", "observing", "proc"))
     | frozenset(("sizing", "trust", "user_cache")),
     frozenset(("interpreter",)),
-    frozenset(("errors", "log_lines", "reasons", "_native")),
+    frozenset(("errors", "log_lines", "off", "reasons", "_native")),
 )
 """Packages and modules right below an import package, from the roof to the ground."""
 
@@ -218,7 +218,7 @@ def test_these_distributions_need_no_server_and_no_command(companion: str) -> No
         if name.partition(".")[0] in OURS
     }
     assert "proc" in found
-    assert found <= GROUND | {"__init__", "display", "errors", "interpreter", "reasons"}
+    assert found <= GROUND | {"__init__", "display", "errors", "interpreter", "off", "reasons"}
 
 
 @cache
@@ -277,7 +277,7 @@ def test_nothing_of_the_package_imports_a_companion() -> None:
         ("a finder", r"meta_path\.insert\(", ("observing", "servers.import_watch")),
         ("a hook of audit events", r"add_?audit_?hook", ("observing",)),
         ("a lock of a file or folder", r"fcntl\.flock\(", ("trust.locks",)),
-        ("the words for on and off", r'"off", "false"', ("serving.setting",)),
+        ("the words for on and off", r'"off", "false"', ("off",)),
         # What asks in an image has none of `trust`, which would be in it.
         ("a socket's other end", "SO_PEERCRED", ("inside.loops", "trust.unix_sockets")),
         ("the wait after failures in a row", r"\bclass Backoff\b", ("refork.shortage",)),

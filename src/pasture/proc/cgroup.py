@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -34,6 +35,8 @@ class Usage(NamedTuple):
     idle_file_bytes: int  # pages of files that nothing has used of late, part of the former
     active_file_bytes: int  # other pages of files, likewise
     group: Path  # its folder
+    # Processes of the process's own group, or of all in it, that the kernel has ended for memory.
+    oom_kills: int = 0
 
     @property
     def working_set_bytes(self) -> int:
@@ -52,6 +55,7 @@ class _Version(NamedTuple):
     usage: str
     idle_file: str
     active_file: str
+    events: str
 
 
 _V1 = _Version(
@@ -59,8 +63,9 @@ _V1 = _Version(
     "memory.usage_in_bytes",
     "total_inactive_file",
     "total_active_file",
+    "memory.oom_control",
 )
-_V2 = _Version("memory.max", "memory.current", "inactive_file", "active_file")
+_V2 = _Version("memory.max", "memory.current", "inactive_file", "active_file", "memory.events")
 
 
 def read_headroom(proc: Path = _PROC) -> Headroom | None:
@@ -75,7 +80,21 @@ def read_usage(pid: int | None = None, proc: Path = _PROC) -> Usage | None:
         found = [use for folder, version in groups(proc, pid) if (use := _usage(folder, version))]
     except (OSError, ValueError, IndexError):  # no /proc, or one that is not the kernel's
         return None
-    return min(found, key=lambda use: use.headroom_bytes, default=None)
+    least = min(found, key=lambda use: use.headroom_bytes, default=None)
+    return None if least is None else least._replace(oom_kills=read_oom_kills(pid, proc))
+
+
+def read_oom_kills(pid: int | None = None, proc: Path = _PROC) -> int:
+    """Processes of the group of a process (or of this one) that the kernel has ended for memory.
+
+    Since the group began; 0 where no group says. The groups above count those of others too.
+    """
+    with suppress(OSError, ValueError, IndexError):
+        for folder, version in groups(proc, pid):
+            with suppress(OSError, ValueError, KeyError):
+                fields = dict(map(str.split, (folder / version.events).read_text().splitlines()))
+                return int(fields["oom_kill"])
+    return 0
 
 
 def _usage(folder: Path, version: _Version) -> Usage | None:

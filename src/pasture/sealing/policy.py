@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal, get_args
 
+from pasture import off
 from pasture.errors import UnknownPolicy, guess
 from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 
@@ -146,5 +147,7 @@ def find_policy(policy: str | Policy | None) -> Policy:
         return POLICIES[name]
     raise UnknownPolicy(
         f"no policy is called {name!r}",
-        hint=f"{guess(name, POLICIES)}known are {', '.join(POLICIES)}",
+        hint="PASTURE=off in the environment switches pasture off"
+        if name.lower() in off.WORDS
+        else f"{guess(name, POLICIES)}known are {', '.join(POLICIES)}",
     )

@@ -19,6 +19,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from pasture import off
 from pasture.errors import SealFailed, UnsupportedInterpreter
 from pasture.fork_safety import close, survey, threads
 from pasture.fork_safety.libraries import all_of
@@ -74,7 +75,8 @@ def seal(
 
     Closes what must not cross a fork (see `before_fork`), then works on the heap. From
     then on each forked child takes the policy's steps for children and for the exit. May
-    be called again after more was loaded, and in a child of a sealed process.
+    be called again after more was loaded, and in a child of a sealed process. With `PASTURE=off`
+    in the environment it does nothing, and the report says so.
 
     Args:
         policy: its name, or one of your own; None is "seal".
@@ -100,8 +102,11 @@ def seal(
         SealFailed: `strict`, and a step failed, there are other threads, or something is open that
             does not survive a fork (see `pasture.fork_safety.survey`).
     """
-    chosen = find_policy(policy)
     interpreter = current()
+    if (is_off := off.why()) is not None:
+        name = policy if isinstance(policy, str) else find_policy(policy).name
+        return SealReport(interpreter, name, False, is_off, round=0, steps=(), why=Reason.OFF)
+    chosen = find_policy(policy)
     if warm_up is not None and interpreter.unsupported is None and "gather-code" in chosen.heap:
         native().forget_code_runs()  # what the warm-up runs is what a worker will run
     closing = partial(close.close_connections, keep=keep_connections)

@@ -18,6 +18,7 @@ from typing import Any
 import dask
 from distributed.utils import get_mp_context
 
+from pasture.serving.sealer import is_off
 from pasture.serving.settings import SETTINGS
 
 PRELOAD = SETTINGS["preload"].variable
@@ -33,6 +34,8 @@ log = logging.getLogger("distributed.nanny")
 
 def dask_setup(nanny: Any) -> None:
     """Have this process's workers forked from a sealed forkserver. Called once for each nanny."""
+    if is_off():
+        return
     method = dask.config.get(METHOD)
     if method == "fork":
         log.warning(

@@ -27,7 +27,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.engines import ENGINES
 from pasture.serving import restart, starter
 from pasture.serving.moved_import import announce_plain, moved_import
-from pasture.serving.sealer import seal_before_forks, show_log
+from pasture.serving.sealer import is_off, seal_before_forks, show_log
 from pasture.serving.settings import ServerSettings, read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -89,6 +89,8 @@ class Engine:
 
     def switch(self) -> None:
         """Have what this engine starts sealed, from now on."""
+        if is_off():
+            return
         try:
             self.settings = read_environment()
         except PastureError as error:

@@ -31,6 +31,9 @@ class Row:
     on_path = False  # its own program on the PATH does where the package is not installed
     serves: Serves = ""  # "asgi" for ASGI applications, "web" for others too, "" for no requests
     lifespans: tuple[str, ...] = ()  # values of `--lifespan` besides `each` that it knows
+    # Part of the path of a library in which the main thread of a worker waits for a lock, idle or
+    # busy, while other threads serve; "" where an idle one waits for connections.
+    idle_in = ""
     replaces_workers = False  # when their private memory has passed a limit
     reforks = False  # a worker of it can become the parent of the next ones
     guide = ""  # its page under docs/
@@ -106,6 +109,7 @@ _ROWS = (
     Row(
         "granian",
         seen_by="granian.server.mp",
+        idle_in="/granian/",
         serves="asgi",
         lifespans=("warm-up",),
         guide="uvicorn.md",

@@ -16,7 +16,7 @@ import sys
 from pasture.own_values import generators
 from pasture.serving import fork_hook
 from pasture.serving.learned import without_auto
-from pasture.serving.sealer import Sealer
+from pasture.serving.sealer import Sealer, is_off
 from pasture.serving.settings import settings_or_end
 
 
@@ -37,11 +37,10 @@ def _listed() -> tuple[str, ...]:
     return ()
 
 
-_settings = without_auto(settings_or_end())
-sealer = Sealer(dataclasses.replace(_settings, preload=(*_listed(), *_settings.preload)))
-
-if "pasture.servers.observed_forkserver" in sys.modules:
-    generators.settle()
-    generators.forget()
-
-fork_hook.before_each(lambda _: sealer.before_fork_or_end())
+if not is_off():
+    if "pasture.servers.observed_forkserver" in sys.modules:
+        generators.settle()
+        generators.forget()
+    _settings = without_auto(settings_or_end())
+    sealer = Sealer(dataclasses.replace(_settings, preload=(*_listed(), *_settings.preload)))
+    fork_hook.before_each(lambda _: sealer.before_fork_or_end())

@@ -17,13 +17,14 @@ from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
+from pasture import off
 from pasture.errors import UsageError
 from pasture.log_lines import log
 from pasture.sealing.policy import Policy, find_policy, traced
 from pasture.sealing.report import SealReport
 from pasture.sealing.seal import seal
 from pasture.serving import learned
-from pasture.serving.sealer import level_of
+from pasture.serving.sealer import is_off, level_of
 from pasture.serving.settings import SETTINGS
 
 OBSERVING_MODULE = "pasture.servers.observed_forkserver"
@@ -71,6 +72,11 @@ def sealed(
         UsageError: the context does not fork from this process.
         UnknownPolicy, UnsupportedInterpreter, SealFailed: as `pasture.seal`.
     """
+    if is_off():
+        given = "fork" if context is None else context
+        plain = multiprocessing.get_context(given) if isinstance(given, str) else given
+        yield SealedContext(plain, seal())
+        return
     chosen = _fork_context(context)
     found = find_policy(policy)
     file = SETTINGS["auto"].read({} if auto else os.environ, {"auto": auto})
@@ -97,12 +103,15 @@ def sealed_forkserver(*modules: str) -> Any:
     Raises:
         UsageError: the forkserver of this process runs already.
     """
-    if getattr(forkserver._forkserver, "_forkserver_pid", None) is not None:
+    if not off.why() and getattr(forkserver._forkserver, "_forkserver_pid", None) is not None:
         raise UsageError(
             "the forkserver of this process is running already, unsealed",
             hint="call sealed_forkserver() before the first process or pool is started",
         )
     context = multiprocessing.get_context("forkserver")
+    if is_off():
+        context.set_forkserver_preload(["__main__", *modules])
+        return context
     context.set_forkserver_preload(["__main__", OBSERVING_MODULE, *modules, PRELOAD_MODULE])
     return context
 

@@ -11,7 +11,7 @@ import os
 from multiprocessing import popen_fork
 from typing import Any
 
-from pasture.serving.sealer import Sealer
+from pasture.serving.sealer import Sealer, is_off
 from pasture.serving.settings import settings_or_end
 
 
@@ -31,4 +31,5 @@ def install() -> None:
     popen_fork.Popen._launch = launch_sealed  # type: ignore[attr-defined]
 
 
-install()
+if not is_off():
+    install()

@@ -25,7 +25,7 @@ from pasture.errors import MissingExtra, PastureError
 from pasture.own_values import generators
 from pasture.sealing.gc_settings import begin_loading
 from pasture.serving import fork_hook, preload
-from pasture.serving.sealer import Sealer, show_log, without_exit
+from pasture.serving.sealer import Sealer, is_off, show_log, without_exit
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -35,6 +35,9 @@ _MAX_PIPE_BYTES = 1 << 20  # what the kernel allows everybody
 
 def main() -> None:
     """Load, seal, and be PySpark's daemon."""
+    if is_off():
+        importlib.import_module("pyspark.daemon").manager()
+        return
     with _all_output_to_the_log():
         try:
             sealer = prepare(sys.argv[1:])

@@ -19,7 +19,7 @@ from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers import import_watch, one_process, spawning
 from pasture.serving import restart
-from pasture.serving.sealer import has_sealed, seal_before_forks, show_log
+from pasture.serving.sealer import has_sealed, is_off, seal_before_forks, show_log
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -31,6 +31,18 @@ def run(arguments: Sequence[str]) -> None:
 
     Raises a PastureError where a variable makes no sense, or there is no such program.
     """
+    if not is_off():
+        _seal_forks_of(arguments)
+    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
+        raise UsageError(
+            f"cannot run python {' '.join(arguments)}".rstrip(),
+            hint="give a script, -m MODULE or -c CODE; options of Python's own go into "
+            "variables, as PYTHONUNBUFFERED=1",
+        )
+    _run_program(*arguments)
+
+
+def _seal_forks_of(arguments: Sequence[str]) -> None:
     settings = read_environment()
     show_log()
     begin_loading(settings.policy)
@@ -41,13 +53,6 @@ def run(arguments: Sequence[str]) -> None:
     atexit.register(_complain_if_nothing_was_sealed, os.getpid())
     if not settings.after:  # else the user says when
         import_watch.watch(arguments)
-    if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
-        raise UsageError(
-            f"cannot run python {' '.join(arguments)}".rstrip(),
-            hint="give a script, -m MODULE or -c CODE; options of Python's own go into "
-            "variables, as PYTHONUNBUFFERED=1",
-        )
-    _run_program(*arguments)
 
 
 def _run_program(first: str, *rest: str) -> None:

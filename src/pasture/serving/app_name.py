@@ -24,7 +24,10 @@ def guess(app: str, folder: Path) -> str:
         return f"{dotted}:{name or _application_in(file)}"
     top, dot, rest = module.partition(".")
     known = list(_modules(folder))
-    if top in known or not top.isidentifier():
+    if top in known:
+        meant = _near_in(folder, module, name)
+        return f"{module}:{meant}" if meant else ""
+    if not top.isidentifier():
         return ""
     near = next(iter(difflib.get_close_matches(top, known, n=1)), "")
     return f"{near}{dot}{rest}{colon}{name}" if near else ""
@@ -45,14 +48,31 @@ def _modules(folder: Path) -> Iterator[str]:
         return
 
 
-def _application_in(file: Path) -> str:
-    """The usual name that the file gives something at its top level, or the first of them."""
+def _near_in(folder: Path, module: str, name: str) -> str:
+    """The name in a module that a name may stand for; "" if it is there or is like none."""
+    place = folder.joinpath(*module.split("."))
+    files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
+    names = next((found for file in files if (found := _names_in(file))), frozenset[str]())
+    word = name.removesuffix("()")
+    if not word.isidentifier() or not names or word in names:
+        return ""
+    near = next(iter(difflib.get_close_matches(word, sorted(names), n=1)), "")
+    return f"{near}()" if near == "create_app" else near
+
+
+def _names_in(file: Path) -> frozenset[str]:
+    """Names that a file binds at its top level; none if it cannot be read."""
     try:
         with file.open("rb") as content:
             tree = ast.parse(content.read(_MAX_BYTES))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-        return _USUAL[0]
-    names = {name for node in tree.body for name in _bound_by(node)}
+        return frozenset()
+    return frozenset(name for node in tree.body for name in _bound_by(node))
+
+
+def _application_in(file: Path) -> str:
+    """The usual name that the file gives something at its top level, or the first of them."""
+    names = _names_in(file)
     found = next((name for name in _USUAL if name in names), _USUAL[0])
     return f"{found}()" if found == "create_app" else found
 

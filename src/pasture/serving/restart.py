@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
+from pasture import off
 from pasture.serving.starter import starter
 
 VARIABLE = "PASTURE_PLAIN"
@@ -68,7 +69,7 @@ def _ignored_signals() -> frozenset[int]:
 
 _how, _why = parse(os.environ.pop(VARIABLE, None), os.getpid())
 
-why_plain: str | None = _why if _how == "plain" else None
+why_plain: str | None = _why if _how == "plain" else off.why()
 """Why this start is without pasture; None if it is not."""
 
 is_another: bool = _how == "again"

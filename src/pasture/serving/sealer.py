@@ -15,10 +15,11 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pasture import off
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
 from pasture.fork_safety import held, streams
 from pasture.interpreter import native
-from pasture.log_lines import WARM_UP_STEP, Log, log, write_to_log
+from pasture.log_lines import NO_SEAL, WARM_UP_STEP, Log, log, write_to_log
 from pasture.own_values import caches, generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
@@ -314,6 +315,24 @@ def seal_before_forks(
 
 class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
     """Writes pasture's log to stderr."""
+
+
+_is_off_said = False
+
+
+def is_off(log: Log | None = None) -> bool:
+    """Whether `PASTURE=off` is set; the log says so once, on stderr where there is no `log`.
+
+    Asked before settings are read: one that makes no sense is no error then. Nothing is kept.
+    """
+    global _is_off_said
+    why = off.why()
+    if why is not None and not _is_off_said:
+        _is_off_said = True
+        if log is None:
+            show_log()
+        (log or write_to_log)(logging.INFO, NO_SEAL % why)
+    return why is not None
 
 
 def show_log() -> None:

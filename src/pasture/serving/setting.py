@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pasture import off
 from pasture.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ Raw = Any
 """A value as users give it: text, or what an option or `configure` takes."""
 
 ON = ("1", "on", "true", "yes")
-OFF = ("0", "off", "false", "no")
+OFF = off.WORDS
 """How all switches are written, in small or large letters. The start file of pasture[auto] has the
 same words: it is read before pasture is there."""
 

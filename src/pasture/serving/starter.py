@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from pasture import off
+
 VARIABLE = "PASTURE_IMAGE"
 """Names the image: a file, `auto`, or `0` for none. Without it the environment's own counts."""
 
@@ -29,7 +31,7 @@ def starter(python: str = sys.executable, environ: Mapping[str, str] = os.enviro
     """Path of `pasture-python` next to an interpreter; without an image the interpreter's own."""
     stub = os.path.join(os.path.dirname(python), STUB)  # noqa: PTH118, PTH120
     is_wanted = environ.get(VARIABLE) or os.path.exists(f"{stub}.img")  # noqa: PTH110
-    return stub if is_wanted and os.access(stub, os.X_OK) else python
+    return stub if is_wanted and not off.why(environ) and os.access(stub, os.X_OK) else python
 
 
 def take_name(name: str) -> None:

@@ -14,7 +14,7 @@ import sys
 
 from pasture.errors import PastureError
 from pasture.sealing.policy import find_policy
-from pasture.serving.sealer import show_log
+from pasture.serving.sealer import is_off, show_log
 from pasture.serving.settings import SETTINGS, read_environment
 from pasture.trust.untrusted_text import complain
 
@@ -24,7 +24,7 @@ _LOGS_BY_ITSELF = "pasture.servers.gunicorn"
 
 def switch_on(module: str, policy: str) -> None:
     """Import a module that seals an engine, under this policy or that of `PASTURE_POLICY`."""
-    if module in sys.modules:  # the program has its line for pasture already
+    if module in sys.modules or is_off():  # the program has its line for pasture already
         return
     before = os.environ.get(POLICY)
     try:

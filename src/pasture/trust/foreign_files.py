@@ -7,6 +7,7 @@ must still distrust what it reads.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -116,6 +117,8 @@ def _require_plain(
 
 
 def _not_readable(path: Path, why: str) -> UsageError:
+    if why == os.strerror(errno.ENOENT):
+        return UsageError(f"cannot read {path}: {why}", hint="check the path")
     return UsageError(
         f"cannot read {path}: {why}",
         hint="it must be a plain file, no link, of this user, of root, or of the user of the "

@@ -16,6 +16,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from pasture import off
 from pasture.fork_safety.libraries import all_of
 from pasture.reasons import Hazard
 from pasture.warmup import protocol as protocols
@@ -162,6 +163,8 @@ def warm_up(
         UsageError: a request is malformed; none was served.
         KeyboardInterrupt: the process was asked to end.
     """
+    if (is_off := off.why()) is not None:
+        return WarmUpReport(refused=is_off)
     served = [parse_request(r) if isinstance(r, str) else r for r in requests]
     carried = tuple(headers)
     spoken = protocols.find(application) if protocol is None else protocol

@@ -21,7 +21,7 @@ from pasture_tools.display.atomic import write_json
 from pasture_tools.display.json_option import json_option
 from pasture_tools.display.terminal import error_terminal, output_terminal
 from pasture_tools.display.units import megabytes
-from pasture_tools.doctor import checks, hung, sharing, trouble, waits
+from pasture_tools.doctor import checks, hung, server, sharing, trouble, waits
 from pasture_tools.doctor.boot import boot
 from pasture_tools.doctor.evidence import Evidence, gather
 from pasture_tools.doctor.findings import as_document, print_findings, verdict
@@ -50,9 +50,19 @@ _TRIES = 3
     metavar="PID",
     help="Say what each thread of this worker waits for, and nothing else.",
 )
+@click.option(
+    "--sealed",
+    type=PID,
+    metavar="PID",
+    help="Say the state of this server in a line, and end with status 0 if it is sealed.",
+)
 @json_option("the findings")
 def command(
-    target: tuple[str, ...], wait_s: float, worker: int | None, json_file: Path | None
+    target: tuple[str, ...],
+    wait_s: float,
+    worker: int | None,
+    sealed: int | None,
+    json_file: Path | None,
 ) -> None:
     """Find out what stands in the way of shared memory.
 
@@ -61,6 +71,9 @@ def command(
     Without TARGET, the one pre-fork server of this user is looked for. Ends with status 15
     if there is an obstacle.
     """
+    if sealed is not None:
+        _require_sealed(sealed)
+        return
     if worker is not None:
         if target:
             raise UsageError("--hung looks at one worker", hint="leave the other words out")
@@ -71,7 +84,7 @@ def command(
         if not is_running:
             evidence = boot(target, wait_s)
         elif target:
-            evidence = gather(tree.server_of(int(target[0]), "doctor"))
+            evidence = gather(server.server_of(int(target[0]), "doctor"))
         else:
             evidence = gather(tree.only_master("doctor"))
         findings = checks.diagnose(evidence)
@@ -85,10 +98,11 @@ def command(
         )
     if json_file is not None:
         document = as_document(evidence.master_pid, findings)
+        document["state"] = asdict(evidence.state)
         document["built"] = [{"entry": one.entry, "bytes": one.bytes} for one in built]
         write_json(json_file, document)
     terminal = output_terminal(json_file)
-    print_findings(findings, terminal)
+    print_findings(findings, terminal, str(evidence.state))
     if built:
         terminal.print("a worker imported for itself, about (lines for a file of --auto):")
     for one in built:
@@ -96,6 +110,18 @@ def command(
     found = sum(finding.is_obstacle for finding in findings)
     if found:
         raise ObstaclesFound(verdict(found), hint="each says above how to fix it")
+
+
+def _require_sealed(pid: int) -> None:
+    """For probes of orchestrators: one line, and status 0 or 15."""
+    try:
+        tree.require_memory_of(pid)
+        state = server.state_of(server.server_of(pid, "doctor"))
+    except PastureError as error:
+        raise ObstaclesFound(f"not known to be sealed: {error.message}") from None
+    if state.kind != "sealed":
+        raise ObstaclesFound(str(state))
+    click.echo(state)
 
 
 def _hung(pid: int, json_file: Path | None) -> None:

@@ -80,6 +80,10 @@ class LazyGroup(OrderedGroup):
             )
         return None
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's own; `help COMMAND` is `COMMAND --help`."""
+        return super().parse_args(ctx, [*args[1:], "--help"] if args[:1] == ["help"] else args)
+
     def meant_by(self, ctx: click.Context, word: str) -> str:
         from pasture.servers.engines import ENGINES
 
@@ -118,7 +122,9 @@ _PAGES |= {"run": "start"}
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="pasture", message="pasture %(version)s")
+@click.version_option(
+    None, "-V", "--version", package_name="pasture", message="pasture %(version)s"
+)
 def cli() -> None:
     """Keep the memory of forked Python workers shared, and prove the saving."""
 

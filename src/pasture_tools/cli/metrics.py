@@ -14,8 +14,9 @@ import click
 
 from pasture.errors import PortTaken, UsageError
 from pasture.proc.stat import start_time
-from pasture.proc.tree import is_running, only_master, require_memory_of, server_of
+from pasture.proc.tree import is_running, only_master, require_memory_of
 from pasture_tools.cli.numbers import Number, Whole
+from pasture_tools.doctor.server import server_of
 from pasture_tools.metrics.named import Named
 from pasture_tools.proc.sampler import sample_tree
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import click
 
+from pasture import off
 from pasture.errors import MissingExtra, UsageError, guess
 from pasture.servers import one_process
 from pasture.servers.engines import ENGINES, Row
@@ -149,7 +150,7 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
     # A bare `python` is the one that pasture is installed for.
     is_named = row.name == "python" and os.sep in command[0]
     python = starter(command[0] if is_named else sys.executable, environ)
-    if image is not None and Path(python).name != STUB:
+    if image is not None and Path(python).name != STUB and not off.why(environ):
         raise MissingExtra(
             f"there is no {STUB} next to {python}", hint="pip install 'pasture[image]'"
         )

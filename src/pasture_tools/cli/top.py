@@ -18,6 +18,7 @@ from pasture_tools.cli.numbers import PID, Number
 from pasture_tools.display.atomic import STANDARD_OUTPUT, require_writable, write_json
 from pasture_tools.display.json_option import json_option
 from pasture_tools.display.terminal import error_terminal
+from pasture_tools.doctor.server import server_of
 from pasture_tools.proc.images import image_of, mapping_of
 from pasture_tools.top import table
 from pasture_tools.top.watch import ImageWatch, Watch
@@ -89,7 +90,7 @@ def _master(pid: int | None) -> int:
         chosen = tree.only_master("top")
     else:
         tree.require_memory_of(pid)
-        chosen = tree.server_of(pid, "top")
+        chosen = server_of(pid, "top")
     return tree.master_of(chosen, forked_only=False) or chosen
 
 

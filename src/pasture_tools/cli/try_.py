@@ -19,7 +19,7 @@ from pasture.errors import (
     MemoryGrew,
     UsageError,
 )
-from pasture.sealing.policy import POLICIES, find_policy
+from pasture.sealing.policy import find_policy
 from pasture.sizing import parse_bytes
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 from pasture_tools.cli.numbers import Number, Whole
@@ -44,13 +44,14 @@ from pasture_tools.trial.html import render_html
 from pasture_tools.trial.plan import DEFAULT_POLICIES, DEFAULT_SERVER, DEFAULT_URLS, check_plan
 from pasture_tools.trial.run import FindCauses
 from pasture_tools.trial.servers import SERVERS
+from pasture_tools.trial.servers.facts import TRIED
 from pasture_tools.trial.trial import describe_interpreter, describe_machine
 
 _FILE = click.Path(path_type=Path)
 _POSITIVE = Whole(min=1)
-_NAMES = max(map(len, POLICIES))
+_NAMES = max(map(len, TRIED))
 _EPILOG = "\b\nPolicies:\n" + "\n".join(
-    f"  {policy.name:{_NAMES}}  {policy.choose}" for policy in POLICIES.values()
+    f"  {policy.name:{_NAMES}}  {policy.choose}" for policy in TRIED.values()
 )
 
 
@@ -267,7 +268,7 @@ def _plan(
     walk = sum(map(read_requests, urls_files), named)
     apart = urls or headers or warm
     return TrialPlan(
-        policies=policies or DEFAULT_POLICIES,
+        policies=policies or SERVERS[same["server"]].policies,
         urls=walk.requests or DEFAULT_URLS,
         headers=(*map(parse_header, headers), *walk.headers),
         warm=tuple(map(parse_request, warm)) or None,

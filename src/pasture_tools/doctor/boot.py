@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -54,7 +55,11 @@ def _start(command: Sequence[str], environ: Mapping[str, str], log: Path) -> Gro
     try:
         return Group(command, log=log, env=environ)
     except ServerFailed as error:
-        meant = guess(command[0], (name for name, row in ENGINES.items() if row.is_program))
+        here = Path(sys.executable).parent / command[0]
+        if os.sep not in command[0] and here.is_file():
+            raise UsageError(error.message, hint=f"it is not on the PATH: {here}") from None
+        programs = [name for name, row in ENGINES.items() if row.is_program]
+        meant = "" if command[0] in programs else guess(command[0], programs)
         raise UsageError(error.message, hint=f"{meant}give a pid, or a command after --") from None
 
 

@@ -12,9 +12,11 @@ from pathlib import PurePath
 from pasture.errors import see
 from pasture.interpreter import FIRST_IMMORTAL
 from pasture.proc.maps import python_version
+from pasture_tools.display.units import megabytes
 from pasture_tools.doctor import hung, sharing, steps, trouble
 from pasture_tools.doctor.evidence import Evidence
 from pasture_tools.doctor.findings import Check, Finding
+from pasture_tools.doctor.trouble import is_near
 
 _ALLOCATORS = re.compile(r"(jemalloc|tcmalloc|mimalloc|hoard|snmalloc|scudo)")
 _OWN_GC_CALLERS = ("pasture.", "gc", "__main__")
@@ -31,6 +33,18 @@ def diagnose(evidence: Evidence) -> tuple[Finding, ...]:
 
 
 # --- Checks ---------------------------------------------------------------------------
+
+
+def effect(seen: Evidence) -> Iterator[Finding]:
+    """A server that asks for a seal and has none."""
+    if seen.state.kind == "without effect":
+        yield Finding(
+            "effect",
+            True,
+            f"pasture is {seen.state}",
+            cost="workers share what they would without pasture",
+            fix="fix the reason, and start the server again" + see("turn-off"),
+        )
 
 
 def garbage_collector(seen: Evidence) -> Iterator[Finding]:
@@ -139,6 +153,9 @@ def endangered(seen: Evidence) -> Iterator[Finding]:
     for one in trouble.troubles(seen.master, workers, seen.usage, is_sealed=is_sealed):
         if one.kind != "preload":  # `sharing.preloading` knows more
             yield Finding(one.kind, True, one.what, one.cost, one.fix)
+    if seen.usage is not None and not is_near(seen.usage):
+        left, limit = megabytes(seen.usage.headroom_bytes), megabytes(seen.usage.limit_bytes)
+        yield Finding("limit", False, f"{left} are left of the limit of {limit}")
 
 
 def probe(seen: Evidence) -> Iterator[Finding]:
@@ -153,6 +170,7 @@ def probe(seen: Evidence) -> Iterator[Finding]:
 
 
 CHECKS: tuple[Check, ...] = (
+    effect,
     hung_workers,
     endangered,
     steps.hazards,

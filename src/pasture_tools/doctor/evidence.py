@@ -26,6 +26,7 @@ from pasture.sealing.steps import left_out_besides
 from pasture.servers import engines
 from pasture_tools.doctor.modules import Module, is_stable_abi, read_module
 from pasture_tools.doctor.notes import Notes
+from pasture_tools.doctor.server import LOADING, State, parent_of_workers, state_of
 from pasture_tools.doctor.threads import Thread, read_threads
 from pasture_tools.doctor.waits import Process, hung_among
 from pasture_tools.proc.environ import read_environ
@@ -60,9 +61,9 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Facts of a server."""
+    """Facts of a server. Its master is the process that forks what serves: a mold, too."""
 
-    master_pid: int  # the process that forks
+    master_pid: int  # the process that users know as the server
     command: tuple[str, ...]  # its arguments
     environ: dict[str, str]  # its environment when it began
     master: Memory  # its memory
@@ -88,6 +89,7 @@ class Evidence:
     is_asgi: bool = False  # whether it serves ASGI, as it says itself or its command does
     usage: Usage | None = None  # of its control group with the least room
     hung: tuple[Process, ...] = ()  # workers of a web server whose main thread waits for a lock
+    state: State = LOADING
 
 
 def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
@@ -102,16 +104,18 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
         UsageError: it is a thread of the kernel, or no Python.
     """
     tree.require_memory_of(master_pid)
-    memory = smaps.read_memory(master_pid)
+    board = read_scoreboard(master_pid)
+    entries = board.entries if board is not None else {}
+    parent = parent_of_workers(master_pid, entries)
+    memory = smaps.read_memory(parent)
     pids = tree.forked_workers(master_pid)
     if memory is None:
-        raise ProcessEnded(f"process {master_pid} has ended", hint="give the pid of another")
+        raise ProcessEnded(f"process {parent} has ended", hint="give the pid of another")
     mapped = (parse_maps(read_text(f"/proc/{pid}/maps")) for pid in (master_pid, *pids))
     files = tuple(sorted({one.path for mappings in mapped for one in mappings if one.is_file}))
-    board = read_scoreboard(master_pid)
-    workers = workers_among(pids, board.entries if board is not None else {})
+    workers = workers_among(pids, entries)
     environ = read_environ(master_pid)
-    mappings = parse_maps(read_text(f"/proc/{master_pid}/maps"))
+    mappings = parse_maps(read_text(f"/proc/{parent}/maps"))
     if not any("python" in file for file in files):
         raise UsageError(
             f"process {master_pid} does not run Python",
@@ -124,12 +128,13 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
         environ=environ,
         master=memory,
         workers=tuple(w for pid in workers if (w := _worker(pid, board)) is not None),
-        threads=read_threads(master_pid, pids, mappings, notes or Notes(), _PROC),
+        threads=read_threads(parent, workers, mappings, notes or Notes(), _PROC),
         files=files,
         huge_pages=read_text("/sys/kernel/mm/transparent_hugepage/enabled"),
         ksm=read_text("/sys/kernel/mm/ksm/run"),
-        packages=frozenset(_by_package(master_pid)),
-        seal=read_seal(master_pid, board),
+        packages=frozenset(_by_package(parent)),
+        seal=read_seal(parent, board),
+        state=state_of(master_pid, board),
         notes=notes,
         imported=notes.imported_by(workers) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),

@@ -27,8 +27,10 @@ class Finding:
 Check = Callable[[Evidence], Iterator[Finding]]
 
 
-def print_findings(findings: Sequence[Finding], console: Console) -> None:
-    """Print obstacles with cost and remedy, then what is in order."""
+def print_findings(findings: Sequence[Finding], console: Console, state: str = "") -> None:
+    """Print the server's state, obstacles with cost and remedy, then what is in order."""
+    if state:
+        console.print(Text(state, style="bold"))
     for finding in findings:
         mark, style = ("!", "yellow") if finding.is_obstacle else ("-", "green")
         console.print(Text(f"{mark} {finding.check}: {finding.what}", style=style))

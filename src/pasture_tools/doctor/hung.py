@@ -17,6 +17,10 @@ def findings(process: Process) -> Iterator[Finding]:
         what = f"process {process.pid} waits for no lock" + (f": {main}" if main else "")
         yield Finding("hung", False, what)
         return
+    if process.by_design:
+        what = f"the main thread of process {process.pid} waits for a lock by design: others serve"
+        yield Finding("hung", False, what)
+        return
     if not main.calls and not process.why_no_frames:
         what = f"process {process.pid} waits for a lock outside of Python, as without work in uWSGI"
         yield Finding("hung", False, what)

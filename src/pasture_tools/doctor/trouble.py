@@ -12,7 +12,7 @@ from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.growth import growth_of
 from pasture.scoreboard.layout import Entry
-from pasture_tools.display.units import megabytes
+from pasture_tools.display.units import count, megabytes
 
 MIN_PRIVATE_BYTES = 8_000_000
 """Memory of a worker that is worth a word."""
@@ -56,7 +56,7 @@ def troubles(
     Args:
         usage: of the control group with the least room; None where none has a limit.
     """
-    found = [*_limit(usage), *_locked(workers)]
+    found = [*_killed(usage, workers), *_limit(usage), *_locked(workers)]
     leaks = [*_leak(workers)]
     if workers:
         found += leaks
@@ -65,8 +65,13 @@ def troubles(
     return tuple(found)
 
 
+def is_near(usage: Usage) -> bool:
+    """Whether less than a tenth of a limit is left."""
+    return usage.headroom_bytes < _NEAR * usage.limit_bytes
+
+
 def _limit(usage: Usage | None) -> Iterator[Trouble]:
-    if usage is not None and usage.headroom_bytes < _NEAR * usage.limit_bytes:
+    if usage is not None and is_near(usage):
         yield Trouble(
             "limit",
             f"{megabytes(usage.headroom_bytes)} are left of the limit of "
@@ -74,6 +79,29 @@ def _limit(usage: Usage | None) -> Iterator[Trouble]:
             "at the limit the kernel ends a process",
             "fewer workers (`pasture size`), `--max-uss`, or a higher limit",
         )
+
+
+def _killed(usage: Usage | None, workers: Sequence[Worker]) -> Iterator[Trouble]:
+    if usage is not None and usage.oom_kills:
+        fit = _fitting(usage, workers)
+        size = (
+            f"{count(fit, 'worker')} of this size fit; " if workers and fit < len(workers) else ""
+        )
+        yield Trouble(
+            "killed",
+            f"under the limit of {megabytes(usage.limit_bytes)} processes were killed for memory: "
+            f"{usage.oom_kills}",
+            "the requests of a worker that was killed are lost",
+            f"{size}fewer workers (`pasture size`), `--max-uss`, or a higher limit",
+        )
+
+
+def _fitting(usage: Usage, workers: Sequence[Worker]) -> int:
+    """How many workers as large as the largest leave a tenth of the limit."""
+    private = [one.memory.private_bytes for one in workers]
+    shared = max(0, usage.limit_bytes - usage.headroom_bytes - sum(private))
+    left = (1 - _NEAR) * usage.limit_bytes - shared
+    return max(0, int(left / max(1, max(private, default=1))))
 
 
 def _locked(workers: Sequence[Worker]) -> Iterator[Trouble]:

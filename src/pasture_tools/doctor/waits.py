@@ -24,6 +24,7 @@ from pasture.proc.packages import read_text
 from pasture.proc.stat import start_time
 from pasture.proc.tasks import did_not_run, is_locked, read_call, read_some
 from pasture.sealing import lost
+from pasture.servers.engines import ENGINES
 from pasture.trust.untrusted_text import printable
 
 _PROC = Path("/proc")
@@ -42,6 +43,7 @@ _CALLS = {
     | {202: "accept", 203: "connect", 206: "sendto", 207: "recvfrom", 212: "recvmsg"}
     | {242: "accept4", 260: "wait4"},
 }
+_IDLE_IN = tuple(row.idle_in for row in ENGINES.values() if row.idle_in)
 _TIMED = "futex, for a time at most"
 _TAKE_A_FILE = frozenset(("read", "write", "connect", "accept", "sendto", "recvfrom", "recvmsg"))
 LOCK_FILES = frozenset(("threading.py", "queue.py"))
@@ -112,22 +114,30 @@ class Process:
     lost: tuple[Lost, ...] = ()
     noted: bool = False  # whether these are as they were at the fork
     why_no_frames: str = ""  # "" if Python's frames were read
+    by_design: bool = False  # whether its main thread waits for a lock while other threads serve
 
 
 def look(pid: int, proc: Path = _PROC) -> Process:
     """Look at a process once, and at what its parent's threads did at the fork, or do now."""
     threads, why = _threads(pid, proc)
+    by_design = waits_by_design(pid, proc)
     noted = lost.read(pid, proc)
     if noted is not None:
         gone = tuple(Lost(*one) for one in noted)
-        return Process(pid, threads, gone, noted=True, why_no_frames=why)
+        return Process(pid, threads, gone, noted=True, why_no_frames=why, by_design=by_design)
     parent = tree.master_of(pid)
     others = () if parent in (None, pid) else _threads(parent, proc)[0][1:]
     started = start_time(pid)
     gone = tuple(
         Lost(one.name, one.calls) for one in others if 0 < start_time(one.number) < started
     )
-    return Process(pid, threads, gone, why_no_frames=why)
+    return Process(pid, threads, gone, why_no_frames=why, by_design=by_design)
+
+
+def waits_by_design(pid: int, proc: Path = _PROC) -> bool:
+    """Whether an engine says that its workers' main threads wait for a lock, and another serves."""
+    files = read_text(str(proc / str(pid) / "maps"))
+    return any(library in files for library in _IDLE_IN) and not is_locked(pid, proc)
 
 
 def _threads(pid: int, proc: Path) -> tuple[tuple[Waiting, ...], str]:
@@ -142,7 +152,11 @@ def hung_among(pids: Iterable[int], proc: Path = _PROC) -> tuple[Process, ...]:
     One that has nothing to do waits for connections.
     """
     calls = {pid: read_call(pid, pid, proc) for pid in pids}
-    locked = [pid for pid, call in calls.items() if call is not None and call.is_for_own_lock]
+    locked = [
+        pid
+        for pid, call in calls.items()
+        if call is not None and call.is_for_own_lock and not waits_by_design(pid, proc)
+    ]
     if not locked:
         return ()
     before = {pid: read_some(proc / str(pid) / "task", (pid,)) for pid in locked}

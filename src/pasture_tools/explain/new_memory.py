@@ -26,8 +26,8 @@ _PAGE_WORDS = OS_PAGE_BYTES // WORD_BYTES
 
 FREE = Label("free blocks", "pymalloc")
 FREE_CHUNKS = Label("free chunks", "malloc")
-IN_USE = Label("memory in use", "pymalloc")
-CHUNKS_IN_USE = Label("memory in use", "malloc")
+IN_USE = Label("memory in use of pymalloc", "pymalloc")
+CHUNKS_IN_USE = Label("memory in use of malloc", "malloc")
 _PLACES = {
     Region.STACK: Label("stack", ""),
     Region.ANONYMOUS: Label("mapped memory", ""),

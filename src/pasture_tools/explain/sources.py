@@ -110,7 +110,7 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
     seal = board.seal if board is not None else None
     entry = board.entries.get(worker_pid) if board is not None else None
     serves = reader.served_by(server_pid, board, engines.ASGI, engines.WEB)
-    found = read_seal(server_pid, board)
+    found = read_seal(reader.forked_by(worker_pid, server_pid), board)
     return Server(
         policy=printable(seal.policy) if seal is not None and seal.sealed else None,
         requests=entry.requests if entry is not None else None,

@@ -9,10 +9,11 @@ memory each worker had first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 
 from pasture.errors import MissingExtra, PastureError
 from pasture.proc import tree
-from pasture.proc.cgroup import read_usage
+from pasture.proc.cgroup import read_oom_kills, read_usage
 from pasture.proc.stat import read_stat
 from pasture.proc.tasks import is_locked
 from pasture.proc.tree import read_again
@@ -21,6 +22,7 @@ from pasture.scoreboard.figures import Counts, SealFigures
 from pasture.scoreboard.growth import growth_of
 from pasture.scoreboard.layout import Entry, Snapshot
 from pasture.scoreboard.reader import read_scoreboard, workers_among
+from pasture_tools.doctor.server import KINDS, parent_of_workers, state_of
 from pasture_tools.proc.sampler import ProcessMemory, Sample, sample_tree
 
 try:
@@ -39,10 +41,15 @@ except ImportError as error:
 
 _TRIES = 5
 _LEFT = "Part of the limit of the server's control group that is left, 1 without a limit"
+_LIMIT = "Memory limit of the server's control group, +Inf without a limit"
+_ROOM = "Memory until that limit, with clean file pages counted as free"
+_KILLS = "Processes of the server's control group that the kernel has killed for memory"
 _GROWTH = "Private memory of a worker above what it had right after its fork"
 _LEAK = "Bytes by which a worker grows with each request, 0 where it does not go on to"
 _LOCKED = "Whether a worker of a web server waits for a lock where it should for connections"
 _UP = "Whether the server was there"
+_STATE = "1 for the state of the server, 0 for all others"
+_PARENT = "Memory (RSS) of the process that forks what serves: the master, or its latest mold"
 _PROCESS_GAUGES = (
     ("pss_bytes", "Proportional set size", "pss_bytes"),
     ("private_bytes", "Private memory (USS)", "private_bytes"),
@@ -82,11 +89,18 @@ class ServerCollector(Collector):
             usage = read_usage(self.master_pid)
             left = 1.0 if usage is None else usage.headroom_bytes / max(1, usage.limit_bytes)
             yield GaugeMetricFamily("pasture_limit_left_ratio", _LEFT, left)
-            yield from _faults(sample)
+            limit, room = (inf, inf) if usage is None else (usage.limit_bytes, usage.headroom_bytes)
+            yield GaugeMetricFamily("pasture_limit_bytes", _LIMIT, limit)
+            yield GaugeMetricFamily("pasture_headroom_bytes", _ROOM, room)
+            kills = read_oom_kills(self.master_pid)
+            yield CounterMetricFamily("pasture_oom_kills", _KILLS, kills)
+            yield from _faults(sample, entries)
+            yield _state(self.master_pid, snapshot)
         if snapshot is not None:
             yield from _counted(snapshot.total)
-            if snapshot.seal is not None:
-                yield from _seal(snapshot.seal)
+        if sample is not None or snapshot is not None:
+            seal = None if snapshot is None else snapshot.seal
+            yield from _seal(seal or SealFigures())  # an alert needs a 0 to be raised
 
     def _sample(self, master_pid: int, entries: dict[int, Entry]) -> Sample | None:
         """A reading during which no process ended; under constant recycling it may take some."""
@@ -107,9 +121,12 @@ class ServerCollector(Collector):
         yield GaugeMetricFamily("pasture_tree_pss_bytes", total, sample.total_pss_bytes)
         for name, help_text, attribute in _PROCESS_GAUGES:
             gauge = GaugeMetricFamily(f"pasture_process_{name}", help_text, labels=("role", "pid"))
-            for role, process in _processes(sample):
+            for role, process in _processes(sample, entries):
                 gauge.add_metric((role, str(process.pid)), getattr(process.memory, attribute))
             yield gauge
+        parent = parent_of_workers(sample.master.pid, entries)
+        forking = [one for one in sample.others if one.pid == parent] or [sample.master]
+        yield GaugeMetricFamily("pasture_parent_bytes", _PARENT, forking[0].memory.rss_bytes)
         yield self._growth(sample, entries)
 
         def leak(worker: ProcessMemory) -> float:
@@ -145,16 +162,27 @@ def _of_workers(
     return gauge
 
 
-def _processes(sample: Sample) -> Iterator[tuple[str, ProcessMemory]]:
+def _processes(sample: Sample, entries: dict[int, Entry]) -> Iterator[tuple[str, ProcessMemory]]:
+    """Each process of the tree with its role."""
     yield "master", sample.master
     for worker in sample.workers:
         yield "worker", worker
+    for other in sample.others:
+        yield entries[other.pid].role if other.pid in entries else "other", other
 
 
-def _faults(sample: Sample) -> Iterator[Metric]:
+def _state(master_pid: int, snapshot: Snapshot | None) -> Metric:
+    now = state_of(master_pid, snapshot).kind
+    gauge = GaugeMetricFamily("pasture_state", _STATE, labels=("state",))
+    for kind in KINDS:
+        gauge.add_metric((kind,), kind == now)
+    return gauge
+
+
+def _faults(sample: Sample, entries: dict[int, Entry]) -> Iterator[Metric]:
     labels = ("role", "pid", "kind")
     counter = CounterMetricFamily("pasture_process_faults", "Page faults", labels=labels)
-    for role, process in _processes(sample):
+    for role, process in _processes(sample, entries):
         stat = read_stat(process.pid)
         if stat is not None:  # or it has just ended
             for kind, count in (("minor", stat.minor_faults), ("major", stat.major_faults)):

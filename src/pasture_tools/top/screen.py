@@ -136,7 +136,8 @@ class TopApp(App[None]):
         if chosen in pids:
             self._table.move_cursor(row=pids.index(chosen))
         dangers = table.dangers(self._rows, self._limits)
-        lines = filter(None, (table.summary(self._rows), dangers, table.limits(self._limits)))
+        said = (self._limits.state, table.summary(self._rows), dangers)
+        lines = filter(None, (*said, table.limits(self._limits)))
         self.query_one("#summary", Static).update("\n".join(lines))
 
     def _selected(self) -> int | None:

@@ -99,9 +99,10 @@ def dangers(rows: Sequence[Row], found: Limits) -> str:
     workers = [
         trouble.Worker(r.pid, r.memory, r.shown, r.is_locked) for r in rows if r.role == "worker"
     ]
+    parents = [r.memory for r in rows if r.pid == found.parent_pid]
     lines = [
         str(one)
-        for master in (r.memory for r in rows if r.is_master)
+        for master in parents or [r.memory for r in rows if r.is_master]
         for one in trouble.troubles(master, workers, found.group, is_sealed=found.is_sealed)
     ]
     lines += (f"hazard: {hazard}" for hazard in found.hazards)
@@ -138,8 +139,9 @@ def plain(rows: Sequence[Row], found: Limits) -> str:
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
         for line in lines
     ]
+    above = (found.state,) if found.state else ()
     below = filter(None, (summary(rows), dangers(rows, found), limits(found)))
-    return "\n".join((*text, *below)) + "\n"
+    return "\n".join((*above, *text, *below)) + "\n"
 
 
 def as_document(master_pid: int | None, rows: Sequence[Row], found: Limits) -> dict[str, Any]:
@@ -152,6 +154,7 @@ def as_document(master_pid: int | None, rows: Sequence[Row], found: Limits) -> d
     return {
         "schema": 1,
         "master": master_pid,
+        "state": found.state or None,
         "cgroup": None
         if group is None
         else {

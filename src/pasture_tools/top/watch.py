@@ -23,6 +23,7 @@ from pasture.scoreboard.reader import read_entries, roles_of
 from pasture.sealing.seen import read_seal
 from pasture.serving.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
+from pasture_tools.doctor.server import parent_of_workers, state_of
 from pasture_tools.proc.environ import read_environ
 from pasture_tools.proc.images import programs_of
 
@@ -109,6 +110,8 @@ class Limits:
     max_uss: str = ""  # limit of a worker's private memory, as its user gave it; "" for none
     hazards: tuple[str, ...] = ()  # what its seal found that does not survive a fork
     is_sealed: bool = False
+    state: str = ""  # of the server; "" for programs out of an image
+    parent_pid: int = 0  # the process that forks what serves; 0 for the master
 
 
 class _Readings:
@@ -140,12 +143,15 @@ class Watch:
     def limits(self) -> Limits:
         """Limits of the server's memory now."""
         max_uss = read_environ(self.master_pid).get(SETTINGS["max_uss"].variable, "")
-        seal = read_seal(self.master_pid, None)
+        parent = parent_of_workers(self.master_pid, read_entries(self.master_pid))
+        seal = read_seal(parent, None)
         return Limits(
             read_usage(self.master_pid),
             printable(max_uss, _MAX_LIMIT_CHARACTERS),
             () if seal is None else tuple(map(str, seal.breaking)),
             seal is not None and seal.sealed,
+            f"{state_of(self.master_pid)}",
+            parent,
         )
 
     def look(self) -> tuple[Row, ...]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES
+from pasture.sealing.policy import DEFAULT_POLICY
 from pasture.warmup.requests import Request
 from pasture_tools.display.units import megabytes
 from pasture_tools.trial.figures import TOTAL
 from pasture_tools.trial.measurement import PolicyResult, TrialResult
 from pasture_tools.trial.plan import DEFAULT_URLS, TrialPlan
+from pasture_tools.trial.servers.facts import TRIED
 from pasture_tools.trial.summary import best
 
 _MAX_WARM = 4
@@ -27,7 +28,7 @@ def best_command(result: TrialResult) -> str:
     winner = _best(result, reforks=False)
     if winner is None:
         return ""
-    plan, policy = result.plan, POLICIES[winner.policy]
+    plan, policy = result.plan, TRIED[winner.policy]
     words = ["pasture", "run"]
     if policy.name != DEFAULT_POLICY:
         words += ["--policy", policy.name]
@@ -44,7 +45,7 @@ def on_reforks(result: TrialResult) -> str:
     if other is None or other.median(TOTAL) >= winner.median(TOTAL):
         return ""
     more = megabytes(winner.median(TOTAL) - other.median(TOTAL))
-    schedule = ",".join(map(str, POLICIES[other.policy].refork))
+    schedule = ",".join(map(str, TRIED[other.policy].refork))
     return (
         f"A refork would save {more} more: workers become copies of one that has served, and share "
         f"what it holds. Read docs/refork.md, then add --refork {schedule}."
@@ -57,7 +58,7 @@ def _best(result: TrialResult, *, reforks: bool) -> PolicyResult | None:
         p
         for p in result.policies
         if p is result.reference
-        or (_is_trusted(result, p) and bool(POLICIES[p.policy].refork) is reforks)
+        or (_is_trusted(result, p) and bool(TRIED[p.policy].refork) is reforks)
     )
     return best(replace(result, policies=policies))
 

@@ -25,6 +25,11 @@ from pasture_tools.trial.servers.facts import Phrases
 _PORT_TAKEN = re.compile(
     r"^.*(?:address already in use|connection in use).*$", re.IGNORECASE | re.MULTILINE
 )
+_FACTORY = re.compile(
+    r"^TypeError: (\w+)\(\) takes (?:from \d+ to )?[01] positional arguments? but [23] were given",
+    re.MULTILINE,
+)
+"""The error of a function that was called as an application, by WSGI or ASGI."""
 
 
 def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases) -> PastureError:
@@ -58,9 +63,10 @@ def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases)
 
 def workers_died(app: str, log: str, phrases: Phrases) -> PastureError:
     """The error for a server that goes on, and whose workers end before one answers."""
+    own = f"{phrases.worker_died_hint}; " if phrases.worker_died_hint else ""
     return _not_loaded(app, log, phrases) or ServerFailed(
         "the server's workers end before one of them answers",
-        hint="its log ends with\n" + tail(log),
+        hint=f"{own}its log ends with\n" + tail(log),
     )
 
 
@@ -96,6 +102,12 @@ def always_failing(url: str, found: UrlAnswers, log: str, phrases: Phrases) -> A
             f"{url} answers no request in time: {found.timeouts} timed out",
             hint="raise --server-timeout if a request may take longer; the server's log ends with\n"
             + tail(log),
+        )
+    if factory := _FACTORY.search(log):
+        return AppDidNotAnswer(
+            f"{url} {what}, because {factory[1]} does not take what a server calls with",
+            hint=f"if {factory[1]} makes the application, name what it makes: "
+            f"MODULE:{factory[1]}()",
         )
     if phrases.called_wrongly.search(log):
         return AppDidNotAnswer(

@@ -18,7 +18,7 @@ from pasture.log_lines import (
     some,
 )
 from pasture.sealing.policy import Policy
-from pasture_tools.display.units import count
+from pasture_tools.display.units import count, milliseconds
 from pasture_tools.proc.sampler import Sample
 from pasture_tools.trial import responses
 from pasture_tools.trial.measurement import PolicyResult
@@ -26,6 +26,8 @@ from pasture_tools.trial.plan import TrialPlan
 from pasture_tools.trial.servers.facts import STOCK
 
 _MAX_URLS = 5
+_MUCH_LONGER = 2.0
+_NOTICED_MS = 20.0
 _DENIALS = frozenset((401, 403))
 
 
@@ -35,6 +37,7 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
     if plan.facts.stock and any(result.policy == STOCK for result in policies):
         notes.append(plan.facts.stock)
     notes += _without_page(plan, policies[0]) if policies else []
+    reference = next((one for one in policies if one.policy == plan.reference), None)
     for result in policies:
         runs, name = result.runs, result.policy
         if any(run.final.swap_pss_bytes for run in runs):
@@ -51,6 +54,7 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
                 f"{name}: {count(result.timeouts, 'request')} timed out, with no answer ({urls}) "
                 f"within {plan.server_timeout_s:g} s"
             )
+        notes += _slower(reference, result)
         if any(run.load.requests < plan.requests for run in runs):
             notes.append(f"{name}: the load ended before {plan.requests} requests were sent")
         if not all(run.shutdown.by_itself for run in runs):
@@ -58,6 +62,19 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
         if any(len(run.final.workers) < plan.workers for run in runs):
             notes.append(f"{name}: not all workers were alive at the end")
     return tuple(notes)
+
+
+def _slower(reference: PolicyResult | None, result: PolicyResult) -> list[str]:
+    """A sentence where requests wait much longer than under the reference."""
+    if reference is None:
+        return []
+    was, now = (one.median(lambda run: run.load.p95_ms) for one in (reference, result))
+    if now < _MUCH_LONGER * was or now - was < _NOTICED_MS:
+        return []
+    return [
+        f"{result.policy}: one request in 20 waits {milliseconds(now)} ms or longer, and under "
+        f"{reference.policy} {milliseconds(was)} ms"
+    ]
 
 
 def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:

@@ -12,15 +12,15 @@ from pathlib import Path
 
 from pasture.errors import UsageError
 from pasture.proc import smaps
-from pasture.sealing.policy import POLICIES, find_policy
+from pasture.sealing.policy import find_policy
 from pasture.serving import app_name
 from pasture.warmup.requests import Header, Request
 from pasture_tools.trial.servers import SERVERS, find_server
-from pasture_tools.trial.servers.facts import STOCK, ServerFacts
+from pasture_tools.trial.servers.facts import PLAIN, STOCK, TRIED, ServerFacts
 
-DEFAULT_POLICIES = ("stock", "freeze", "seal")
 DEFAULT_URLS = (Request("GET", "/"),)
 DEFAULT_SERVER = next(iter(SERVERS))
+DEFAULT_POLICIES = SERVERS[DEFAULT_SERVER].policies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +29,8 @@ class TrialPlan:
 
     app: str  # the application, as its server names it: `package.module:callable`
     server: str = DEFAULT_SERVER  # name of the server, of `pasture_tools.trial.servers.SERVERS`
-    # Names, in the order of their runs; savings are against `stock`, or against the first where
-    # `stock` is not among them.
+    # Names, in the order of their runs; savings are against `plain` where that is among them, else
+    # against `stock`, else against the first.
     policies: tuple[str, ...] = DEFAULT_POLICIES
     workers: int = 4  # number of the server's
     requests: int = 2000  # exact number in a run
@@ -66,7 +66,8 @@ class TrialPlan:
     @property
     def reference(self) -> str:
         """The policy that savings are counted against."""
-        return STOCK if STOCK in self.policies else (*self.possible, *self.policies)[0]
+        own = (name for name in (PLAIN, STOCK) if name in self.possible)
+        return next(own, (*self.possible, *self.policies)[0])
 
     @property
     def facts(self) -> ServerFacts:
@@ -108,11 +109,12 @@ def check_plan(plan: TrialPlan) -> None:
 
 def _check_policies(names: tuple[str, ...]) -> None:
     if not names:
-        raise UsageError("no policy to try", hint=f"known are {', '.join(POLICIES)}")
+        raise UsageError("no policy to try", hint=f"known are {', '.join(TRIED)}")
     if len(set(names)) < len(names):
         raise UsageError("a policy is named twice", hint="name each policy once")
     for name in names:
-        find_policy(name)
+        if name not in TRIED:
+            find_policy(name)  # raises, with the nearest name
 
 
 def _check_files(plan: TrialPlan) -> None:

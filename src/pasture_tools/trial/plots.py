@@ -26,6 +26,7 @@ from pasture_tools.trial.measurement import TrialResult
 
 # The same in every plot; distinguishable with any colour vision.
 COLORS = {
+    "plain": "#5b6473",
     "stock": "#8b8f98",
     "freeze": "#4c7fb8",
     "warm-freeze": "#7b6bb0",

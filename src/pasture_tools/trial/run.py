@@ -17,7 +17,6 @@ from pasture.proc import smaps
 from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import read_entries, workers_among
 from pasture.sealing import snapshot
-from pasture.sealing.policy import POLICIES
 from pasture_tools.display.progress import Moved, OnEvent
 from pasture_tools.display.units import megabytes, seconds
 from pasture_tools.launch.ports import free_port
@@ -36,6 +35,7 @@ from pasture_tools.trial.notes import shortfalls
 from pasture_tools.trial.plan import TrialPlan
 from pasture_tools.trial.responses import always_failing
 from pasture_tools.trial.server import Pause, RunFiles
+from pasture_tools.trial.servers.facts import TRIED
 
 _POLL_S = 0.05
 _SETTLE_S = 0.5
@@ -67,7 +67,7 @@ class Job:
     @property
     def warms_up(self) -> bool:
         """Whether requests are served before the fork."""
-        return POLICIES[self.policy].warms_up
+        return TRIED[self.policy].warms_up
 
 
 def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
@@ -112,7 +112,7 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         answers=result.answers,
         paths=result.paths,
         report=report,
-        shortfalls=shortfalls(POLICIES[job.policy], final, report, said),
+        shortfalls=shortfalls(TRIED[job.policy], final, report, said),
         causes=causes,
     )
 

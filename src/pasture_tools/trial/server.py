@@ -1,7 +1,8 @@
 """One server under one policy: its command line, its environment, its first answer.
 
-Owns how a policy reaches the server. The server itself is `pasture run SERVER ...`, or the plain
-server under `stock`, which the user could start by hand in the same way.
+Owns how a policy reaches the server. The server itself is `pasture run SERVER ...`, or its own
+command under `plain` and on some servers `stock`, which the user could start by hand in the same
+way.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
-from pasture.errors import MissingExtra, UsageError
+from pasture import off
+from pasture.errors import AppImportFailed, MissingExtra, PastureError, UsageError
 from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
+from pasture.serving import app_name
 from pasture.serving.settings import to_environment
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import printable
@@ -30,7 +33,7 @@ from pasture_tools.launch.ports import LOOPBACK
 from pasture_tools.launch.session import Group, environment
 from pasture_tools.trial import diagnosis
 from pasture_tools.trial.plan import TrialPlan
-from pasture_tools.trial.servers.facts import STOCK, Phrases, Start
+from pasture_tools.trial.servers.facts import PLAIN, STOCK, Phrases, Start
 
 _POLL_S = 0.05
 _WORKERS_S = 10.0
@@ -105,11 +108,9 @@ def server_environment(
     Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are
     those from which the server would take an option that is not for a trial.
     """
-    ours = to_environment(
-        policy=policy,
-        warm_file=files.warm,
-        report_file=files.report,
-    )
+    ours = to_environment(policy=policy, warm_file=files.warm, report_file=files.report)
+    if policy == PLAIN:  # a configuration may have pasture's line
+        ours = {off.VARIABLE: "off"}
     whole = environment(
         {
             **plan.env,
@@ -169,9 +170,11 @@ def wait_until_it_answers(
                 raise probe.failure
             code = server.exit_code()
             if code is not None:
-                raise diagnosis.ended_early(plan.app, server.log, code, port, phrases)
+                raise _with_guess(
+                    plan, diagnosis.ended_early(plan.app, server.log, code, port, phrases)
+                )
             if have_workers_died(server.log, phrases, plan.workers):
-                raise diagnosis.workers_died(plan.app, server.log, phrases)
+                raise _with_guess(plan, diagnosis.workers_died(plan.app, server.log, phrases))
             elapsed_s = time.monotonic() - start
             if elapsed_s >= next_word_s:
                 emit(Moved(phase=_still_waiting(elapsed_s, server.log)))
@@ -182,6 +185,14 @@ def wait_until_it_answers(
     seconds = time.monotonic() - start
     _wait_for_workers(plan, server, policy, pause)
     return seconds
+
+
+def _with_guess(plan: TrialPlan, error: PastureError) -> PastureError:
+    """An error of an import, with what its application may have been meant for."""
+    meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
+    if not isinstance(error, AppImportFailed) or not meant or meant in error.hint:
+        return error
+    return AppImportFailed(error.message, hint=f"{meant} {error.hint}")
 
 
 def _still_waiting(elapsed_s: float, log: str) -> str:

@@ -27,7 +27,6 @@ from pasture.errors import (
     see,
 )
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.sealing.policy import POLICIES
 from pasture.trust import private_files
 from pasture_tools.display.progress import Finished, OnEvent, Started
 from pasture_tools.display.units import count
@@ -40,6 +39,7 @@ from pasture_tools.trial.plan import TrialPlan, check_plan
 from pasture_tools.trial.responses import Answers, Disagreement
 from pasture_tools.trial.run import FindCauses, Job, private_a_worker, run_job
 from pasture_tools.trial.server import Pause, features_of, require_server
+from pasture_tools.trial.servers.facts import TRIED
 
 _CONFIRMING_REPEATS = 4
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)
@@ -195,7 +195,7 @@ class _Trial:
         """A policy's failure, with a question where its warm-up may be the reason."""
         if not isinstance(error, AppDidNotAnswer) or not self.runs:
             return error
-        if not POLICIES[policy].warms_up or POLICIES[self.reference].warms_up:
+        if not TRIED[policy].warms_up or TRIED[self.reference].warms_up:
             return error
         question = f"does the warm-up leave something behind in the parent?{see('gunicorn')}"
         return AppDidNotAnswer(

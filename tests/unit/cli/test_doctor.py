@@ -13,7 +13,7 @@ from pasture.errors import ObstaclesFound, ProcessEnded, ServerFailed, UsageErro
 from pasture.proc import tree
 from pasture.proc.smaps import Memory
 from pasture_tools.cli import doctor
-from pasture_tools.doctor import waits
+from pasture_tools.doctor import server, waits
 from pasture_tools.doctor.evidence import Evidence, Worker
 from pasture_tools.doctor.notes import Notes
 from pasture_tools.doctor.threads import Thread
@@ -49,6 +49,7 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(doctor, "gather", gather)
     monkeypatch.setattr(doctor, "built_alone", lambda _evidence: [BUILT])
+    monkeypatch.setattr(server, "server_of", lambda pid, _command: pid)
     monkeypatch.setattr(tree, "only_master", lambda _command: 42)
     return pids
 
@@ -83,7 +84,8 @@ def test_large_imports_of_a_worker_are_an_obstacle_that_a_preload_ends(
     looked_at: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BUILT, "bytes", 26_000_000)
-    first, cost, fix, *_ = run("7").output.splitlines()
+    state, first, cost, fix, *_ = run("7").output.splitlines()
+    assert state == "loading"
     assert first == "! own-imports: a worker imported for itself, at its work: pandas (26.0 MB)"
     assert (
         "about 26.0 MB" in cost and "`pasture run --preload pandas.core.frame` imports most" in fix
@@ -104,12 +106,27 @@ def test_an_obstacle_is_an_error_after_the_findings_are_printed_and_written(
     assert "fix:" in result.output
     found = json.loads((tmp_path / "found.json").read_text())
     assert found["master"] == 13
+    assert found["state"] == {"kind": "loading", "why": ""}
     assert [each["check"] for each in found["findings"] if each["is_obstacle"]] == ["threads"]
 
 
 def test_a_command_that_cannot_be_started_is_named() -> None:
     error = run("--", "/nowhere/server").exception
     assert isinstance(error, UsageError) and "cannot run /nowhere/server" in str(error)
+
+
+def test_a_server_that_is_not_on_the_path_is_not_meant_by_its_own_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "bin" / "python"))
+    error = run("--", "gunicorn", "app:app").exception
+    assert isinstance(error, UsageError) and "did you mean" not in error.hint
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gunicorn").touch()
+    error = run("--", "gunicorn", "app:app").exception
+    assert isinstance(error, UsageError)
+    assert error.hint == f"it is not on the PATH: {tmp_path}/bin/gunicorn"
 
 
 def test_a_command_that_ends_by_itself_forked_no_worker() -> None:

@@ -46,7 +46,7 @@ def test_asking_for_the_version_imports_no_command() -> None:
 
 
 OF_RUN = frozenset(
-    ("__main__", "cli", "display", "errors", "reasons", "servers", "serving", "trust")
+    ("__main__", "cli", "display", "errors", "off", "reasons", "servers", "serving", "trust")
 )
 OF_RUN |= {"user_cache"}
 

@@ -192,3 +192,22 @@ def test_a_call_that_fails_is_said_where_no_file_can_be_opened_either(
     monkeypatch.setattr(main.cli, "main", fails)
     assert main.run([]) == code
     assert capsys.readouterr().err.startswith(f"error: {said}")
+
+
+@pytest.mark.parametrize(
+    ("words", "same"), [(["help"], ["--help"]), (["help", "top"], ["top", "--help"])]
+)
+def test_help_is_a_word_as_well(
+    words: list[str], same: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(words) == 0
+    found = capsys.readouterr().out
+    assert main.run(same) == 0
+    assert found == capsys.readouterr().out != ""
+
+
+def test_the_version_has_a_short_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["-V"]) == 0
+    found = capsys.readouterr().out
+    assert main.run(["--version"]) == 0
+    assert found == capsys.readouterr().out != ""

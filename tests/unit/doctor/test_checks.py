@@ -19,6 +19,7 @@ from pasture_tools.doctor.evidence import Evidence, Worker
 from pasture_tools.doctor.findings import as_document, verdict
 from pasture_tools.doctor.modules import Module, Wheel
 from pasture_tools.doctor.notes import Notes
+from pasture_tools.doctor.server import State
 from pasture_tools.doctor.threads import Thread
 
 MB = 1_000_000
@@ -84,6 +85,8 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
             "leak",
         ),
         ({"usage": Usage(512 * MB, 500 * MB, 0, 0, Path("/"))}, "limit"),
+        ({"usage": Usage(900 * MB, 500 * MB, 0, 0, Path("/"), oom_kills=1)}, "killed"),
+        ({"state": State("without effect", "X")}, "effect"),
         ({"seal": SEALED, "workers": (Worker(replace(SHARED, shared_bytes=40 * MB)),)}, "sharing"),
         ({"notes": Notes(lazy=("json",))}, "lazy-imports"),
         ({"huge_pages": "[always] madvise never"}, "huge-pages"),
@@ -455,3 +458,19 @@ def test_a_probe_that_failed_is_an_obstacle() -> None:
 def test_why_a_server_is_plain_is_an_obstacle() -> None:
     (found,) = (one for one in diagnose(replace(HEALTHY, seal=PLAIN)) if one.check == "seal")
     assert found.is_obstacle and found.what.endswith("because the probe failed: GET /: hung")
+
+
+def test_a_size_that_fits_is_named_after_a_kill() -> None:
+    worker = Worker(Memory(200 * MB, 150 * MB, 0, 100 * MB, 100 * MB))
+    usage = Usage(500 * MB, 450 * MB, 0, 0, Path("/"), oom_kills=3)
+    found = diagnose(replace(HEALTHY, workers=(worker,) * 4, usage=usage))
+    [killed] = [one for one in found if one.check == "killed"]
+    assert killed.what.endswith("killed for memory: 3")
+    assert killed.fix.startswith("fewer workers")
+    tight = usage._replace(used_bytes=490 * MB)
+    [killed] = [
+        one
+        for one in diagnose(replace(HEALTHY, workers=(worker,) * 4, usage=tight))
+        if one.check == "killed"
+    ]
+    assert killed.fix.startswith("3 workers of this size fit")

@@ -32,6 +32,7 @@ REFRESHER = Lost("refresher", ("shop.py:7 in refresh",))
         (Process(7, (MAIN,), (OTHER,)), "thread exporter, which it lacks, is at grpc.py:1 in send"),
         (Process(7, (BARE,)), "process 7 waits for a lock outside of Python"),
         (Process(7, (MAIN, POOL)), "of its 2 threads 1 wait for no lock"),
+        (Process(7, (BARE, POOL), by_design=True), "waits for a lock by design: others serve"),
         (Process(7, (MAIN,)), "and so do all of its threads: one of them holds it"),
     ],
 )
@@ -64,3 +65,38 @@ def test_the_call_that_a_thread_waits_in_is_read(
     (tmp_path / "7" / "fd" / "5").symlink_to("socket:[77]")
     (tmp_path / "7" / "task" / "7" / "syscall").write_text(f"{numbers.get(word, word)} {rest}")
     assert waits._call(tmp_path / "7", 7) == (call, on)
+
+
+FUTEX, EPOLL = (
+    next(n for n, call in waits._CALLS[os.uname().machine].items() if call == name)
+    for name in ("futex", "epoll_pwait")
+)
+LOCKED = f"{FUTEX} 0x7f10 0x189 0x0 0x0 0x0 0x0 0x7ffd 0x7f11"
+POLLS = f"{EPOLL} 0x5 0x189 0x0 0x0 0x0 0x0 0x7ffd 0x7f11"
+
+
+@pytest.mark.parametrize(
+    ("library", "threads", "is_hung"),
+    [
+        ("granian/_granian.so", (LOCKED, POLLS), False),  # idle, or busy: a thread of Rust serves
+        ("granian/_granian.so", (LOCKED, LOCKED), True),
+        ("grpc/_cython.so", (LOCKED, POLLS), True),
+    ],
+)
+def test_a_worker_is_hung_where_its_engine_does_not_wait_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    library: str,
+    threads: tuple[str, ...],
+    is_hung: bool,
+) -> None:
+    status = "State:\tS\nvoluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n"
+    for number, call in enumerate(threads, 7):
+        folder = tmp_path / "7" / "task" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "syscall").write_text(call)
+        (folder / "status").write_text(status)
+    (tmp_path / "7" / "maps").write_text(f"7f00-7f10 r-xp 0 0:1 1 /lib/{library}\n")
+    monkeypatch.setattr(waits, "_BETWEEN_LOOKS_S", 0)
+    monkeypatch.setattr(waits, "_frames", lambda pid: ({7: PRICE}, ""))
+    assert bool(waits.hung_among([7], tmp_path)) == is_hung

@@ -30,7 +30,7 @@ HEAD = {
 PAGE = 0x7F0000000000
 Write = Callable[..., Path]
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.interpreter]
+pytestmark = [pytest.mark.interpreter]
 
 
 @pytest.fixture

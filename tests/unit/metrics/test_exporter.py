@@ -142,13 +142,19 @@ def test_the_reader_of_memory_learns_which_processes_are_no_workers(server: Any)
     assert server["others"] == [{12, 13, 14}]
 
 
-def test_the_seal_is_reported_where_there_was_one(server: Any) -> None:
+def test_the_seal_is_reported_and_is_0_where_there_was_none(server: Any) -> None:
     server["readings"] = [sample(), sample()]
     metrics = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), SEAL)))
     assert metrics["pasture_seal_info", ("seal", "3.14", "")] == 1
     assert (metrics["pasture_seal_sealed", ()], metrics["pasture_seal_seconds", ()]) == (1, 0.25)
-    unsealed = collected(ServerCollector(10, lambda pid: Snapshot({}, Counts(), None)))
-    assert not [name for name, _ in unsealed if name.startswith("pasture_seal")]
+    for unsealed in (None, Snapshot({}, Counts(), None)):
+        server["readings"] = [sample()]
+        collector = ServerCollector(10)
+        collector._read = {10: unsealed}.get
+        metrics = collected(collector)
+        assert metrics["pasture_seal_info", ("", "", "")] == 1
+        figures = {v for (name, _), v in metrics.items() if name.startswith("pasture_seal_")}
+        assert figures == {0, 1}
 
 
 def test_the_page_names_each_metric_and_no_other(server: Any) -> None:

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pasture.proc.cgroup import Headroom, read_headroom, read_processors, read_usage
+from pasture.proc.cgroup import (
+    Headroom,
+    read_headroom,
+    read_oom_kills,
+    read_processors,
+    read_usage,
+)
 
 MB = 1_000_000
 
@@ -180,3 +186,23 @@ def test_the_narrowest_quota_of_processors_counts(
             (folder / "cpu.cfs_quota_us").write_text(text)
             (folder / "cpu.cfs_period_us").write_text("100000\n")
     assert read_processors(machine.proc) == processors
+
+
+def test_kills_for_memory_are_those_of_the_process_s_own_group(machine: Machine) -> None:
+    assert read_oom_kills(proc=machine.proc) == 0
+    machine.belongs_to("0::/a/b")
+    machine.limit_v2("a", 100 * MB, 70 * MB)
+    machine.limit_v2("a/b", "max", 60 * MB)
+    (machine.v2 / "a" / "memory.events").write_text("low 0\noom 9\noom_kill 9\n")
+    (machine.v2 / "a" / "b" / "memory.events").write_text("low 0\noom 2\noom_kill 1\n")
+    assert read_oom_kills(proc=machine.proc) == 1
+    usage = read_usage(proc=machine.proc)
+    assert usage is not None and (usage.group, usage.oom_kills) == (machine.v2 / "a", 1)
+
+
+def test_version_1_says_kills_next_to_its_settings(machine: Machine) -> None:
+    machine.belongs_to("4:memory:/a")
+    machine.limit_v1("a", 100 * MB, 70 * MB)
+    text = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
+    (machine.v1 / "a" / "memory.oom_control").write_text(text)
+    assert read_oom_kills(proc=machine.proc) == 3

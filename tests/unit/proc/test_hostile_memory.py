@@ -20,8 +20,6 @@ AT = FIELDS["type"]
 START, SIZE = 0x10000, 4096
 SUBCLASS = 1 << 31
 
-pytestmark = pytest.mark.timeout(20)
-
 
 class Memory:
     """An address space made by hand: types at multiples of 4096 from START on."""

@@ -151,3 +151,20 @@ def test_a_hint_of_several_lines_is_kept_whole() -> None:
     error = _early("x\nerror: no layout\nhint: see\n    one\n      two\n\n", 3)
 
     assert (error.message, error.hint) == ("no layout", "see\n    one\n      two")
+
+
+def test_workers_that_uvicorn_ends_while_they_import_lead_to_its_own_option() -> None:
+    log = "INFO: Child process [7] died\n" * 3
+    error = diagnosis.workers_died("site:app", log, SERVERS["uvicorn"].phrases)
+    assert "--timeout-worker-healthcheck 60" in error.hint
+    failed = diagnosis.workers_died("site:app", IMPORT_FAILED + log, SERVERS["uvicorn"].phrases)
+    assert isinstance(failed, AppImportFailed)
+
+
+@pytest.mark.parametrize("server", ["gunicorn", "uvicorn"])
+def test_a_factory_that_was_called_as_an_application_is_named_as_one(server: str) -> None:
+    given = 2 if server == "gunicorn" else 3
+    log = f"TypeError: create_app() takes 0 positional arguments but {given} were given\n"
+    found = UrlAnswers({500: 7}, {})
+    error = diagnosis.always_failing("GET /", found, log, SERVERS[server].phrases)
+    assert error.hint.endswith("MODULE:create_app()")

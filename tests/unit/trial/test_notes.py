@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pasture.sealing.policy import POLICIES
-from pasture_tools.trial.measurement import Run
-from pasture_tools.trial.notes import shortfalls
+from pasture_tools.trial.measurement import LoadFigures, Run, TrialResult
+from pasture_tools.trial.notes import notes_on, shortfalls
 
 pytestmark = pytest.mark.once
 
@@ -77,3 +77,14 @@ def test_a_server_that_started_without_pasture_says_why_it_did_not_seal(make_run
     )
 
     assert found == (f"did not seal: {why}",)
+
+
+@pytest.mark.parametrize(("p95_ms", "is_said"), [(9.5, False), (25.0, False), (80.0, True)])
+def test_requests_that_wait_much_longer_than_under_the_reference_are_said(
+    make_run: MakeRun, make_result: Callable[..., TrialResult], p95_ms: float, is_said: bool
+) -> None:
+    load = LoadFigures(100, 0, 2.0, p50_ms=4.0, p95_ms=p95_ms, p99_ms=90.0)
+    result = make_result(make_run("plain"), make_run("seal", load=load), requests=100)
+    notes = notes_on(result.plan, result.policies)
+    said = "seal: one request in 20 waits 80 ms or longer, and under plain 9.5 ms"
+    assert (said in notes) == is_said

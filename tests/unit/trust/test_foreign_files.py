@@ -13,8 +13,6 @@ from pasture_tools.proc.elf import Elf, parse_elf, read_elf, read_perf_map
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 OTHER_USER = 65534
 
-pytestmark = pytest.mark.timeout(20)
-
 
 def test_a_plain_file_is_read_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 3_000_000)
@@ -113,3 +111,9 @@ def test_of_tables_of_symbols_without_end_few_are_read() -> None:
     section = struct.pack("<IIQQQQIIQQ", 0, 2, 0, 0, start, size, *[0] * 4)
 
     assert parse_elf(head + section * tables + bytes(size)) == Elf()
+
+
+def test_a_missing_file_is_no_matter_of_its_kind(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as raised:
+        read_foreign(tmp_path / "gone", most_bytes=9)
+    assert raised.value.hint == "check the path"

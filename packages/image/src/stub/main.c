@@ -28,6 +28,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -218,6 +219,20 @@ own_image(void)
     return access(path, F_OK) == 0 ? path : NULL;
 }
 
+/* PASTURE=off means python. The words are those of pasture's `off.py`. */
+static bool
+is_off(void)
+{
+    static const char *const words[] = {"0", "off", "false", "no"};
+    const char *value = variable("PASTURE");
+    for (size_t i = 0; value != NULL && i < sizeof words / sizeof *words; i++) {
+        if (strcasecmp(value, words[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Returns if this process cannot become one, with the reason. */
 static const char *
 become(const char *python, int argc, char **argv)
@@ -230,6 +245,9 @@ become(const char *python, int argc, char **argv)
     if (options_parse(argc, argv, &line, &why) < 0
         || (line.kind == 'f' && (why = beside_no_script(line.text)) != NULL)) {
         return why;
+    }
+    if (is_off()) {
+        return "PASTURE is off";
     }
     const char *path = variable("PASTURE_IMAGE");
     if (path != NULL && strcmp(path, "0") == 0) {

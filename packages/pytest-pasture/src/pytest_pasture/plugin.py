@@ -5,6 +5,8 @@ A run without forked workers imports nothing else of this package: it starts as 
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -85,6 +87,8 @@ def pytest_load_initial_conftests(
     wanted = options.pasture
     if wanted is None:
         wanted = early_config.getini("pasture") or options.pasture_keep
+    if wanted and _is_off():
+        wanted = options.pasture_keep = False
     later = None
     if wanted and options.pasture_keep:
         from pytest_pasture import standby
@@ -102,3 +106,13 @@ def pytest_load_initial_conftests(
     if later is not None:
         start.leave_standby(early_config, later)
     return result
+
+
+def _is_off() -> bool:
+    """Whether `PASTURE=off` is set; the controller says so."""
+    from pasture import off
+
+    why = off.why()
+    if why is not None and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.stderr.write(f"pasture: plain pytest-xdist: {why}\n")
+    return why is not None

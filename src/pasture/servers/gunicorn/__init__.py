@@ -13,13 +13,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from pasture import off
 from pasture.errors import PastureError
-from pasture.log_lines import PREFIX
+from pasture.log_lines import PREFIX, Log
 from pasture.sealing.policy import find_policy
 from pasture.servers.engine import Engine, installed
 from pasture.servers.engines import ENGINES
 from pasture.serving import restart
 from pasture.serving.moved_import import announce_plain
+from pasture.serving.sealer import is_off
 from pasture.serving.settings import SETTINGS, read_environment
 from pasture.trust.private_files import require_temporary_file
 
@@ -27,7 +29,8 @@ with installed("gunicorn"):
     import gunicorn.app.base
     from gunicorn.arbiter import Arbiter
 
-    from pasture.servers.gunicorn.arbiter import SealingArbiter
+    if not off.why():  # else it may be a gunicorn that this does not fit
+        from pasture.servers.gunicorn.arbiter import SealingArbiter
 
 _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
 _CONFIGURABLE = {
@@ -62,6 +65,10 @@ class Gunicorn(Engine):
         return arbiter
 
     def _make_arbiter(self, app: Any) -> Arbiter:
+        if off.why():
+            arbiter = Arbiter(app)
+            is_off(_log_of(arbiter))
+            return arbiter
         try:
             self.settings = read_environment(**self.configured)
             # One for each worker; gunicorn would end with a traceback.
@@ -72,10 +79,7 @@ class Gunicorn(Engine):
         app.cfg.env_orig.pop(restart.VARIABLE, None)
         if restart.why_plain is not None:
             arbiter = Arbiter(app)
-            announce_plain(
-                *(restart.why_plain, self.settings),
-                lambda level, line: arbiter.log.log(level, "%s", PREFIX + line),
-            )
+            announce_plain(restart.why_plain, self.settings, _log_of(arbiter))
             return arbiter
         if self.settings.refork is None:
             return SealingArbiter(app, self.settings)
@@ -83,6 +87,10 @@ class Gunicorn(Engine):
         from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 
         return ReforkingArbiter(app, self.settings)
+
+
+def _log_of(arbiter: Arbiter) -> Log:
+    return lambda level, line: arbiter.log.log(level, "%s", PREFIX + line)
 
 
 engine = Gunicorn.switch_on()
@@ -104,6 +112,8 @@ def configure(**settings: Any) -> None:
         TypeError: there is no such setting, or gunicorn does not know it.
         UnknownPolicy: no policy has that name.
     """
+    if off.why():
+        return
     for name in settings:
         if name not in _CONFIGURABLE:
             raise TypeError(f"configure() got an unexpected keyword argument {name!r}")

@@ -9,6 +9,7 @@ import shutil
 import sys
 
 from pasture.errors import MissingExtra
+from pasture.serving.sealer import is_off
 from pasture.serving.starter import starter, take_name
 from pasture.trust.untrusted_text import complain
 
@@ -18,6 +19,7 @@ SWITCH = ("--shared-import", "pasture.servers.uwsgi.switch")
 
 def run() -> int:
     """Serve until asked to stop; returns an exit code only if that never began."""
+    switch = () if is_off() else SWITCH
     try:
         import pyuwsgi
     except ImportError:
@@ -26,12 +28,12 @@ def run() -> int:
             return complain(
                 MissingExtra("uWSGI is not installed", hint="pip install 'pasture[uwsgi]'")
             )
-        os.execv(program, [program, *sys.argv[1:], *SWITCH])
+        os.execv(program, [program, *sys.argv[1:], *switch])
     take_name("uwsgi")
     # uWSGI starts itself again at a reload, and would take the interpreter that the virtual
     # environment points to, which knows nothing of the environment.
     itself = ("--binary-path", starter())
-    return int(pyuwsgi.run([*sys.argv[1:], *SWITCH, *itself]))
+    return int(pyuwsgi.run([*sys.argv[1:], *switch, *itself]))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The servers that a trial can boot: what is known of each, by its name.
 
-gunicorn preloads the application under each policy, and so under `stock`. uvicorn spawns workers
+gunicorn preloads the application under each policy, and so under `stock`; `plain` is its own
+command. uvicorn spawns workers
 that load it each; under pasture they are forked. uWSGI, as pyuwsgi, has a master that loads the
 application and forks, with pasture or without. It binds each socket that any of its options names,
 and takes a Unix socket over from the server that listens there. So a trial gives it no file of
@@ -17,7 +18,8 @@ from types import MappingProxyType
 
 from pasture.errors import UsageError
 from pasture_tools.trial.servers.facts import (
-    NO_REFORK,
+    ONLY_GUNICORN,
+    PLAIN,
     Phrases,
     ServerFacts,
     Start,
@@ -33,7 +35,7 @@ def _gunicorn(start: Start) -> list[str]:
     if _CONTROL_SOCKET in start.features:
         own += ["--control-socket", str(start.folder / "control")]
     return [
-        *start.by_pasture("gunicorn"),
+        *start.plain_or_by_pasture("gunicorn", "-m", "gunicorn", under=PLAIN),
         "--workers", str(start.workers), "--bind", start.address, *start.arguments, *own, start.app,
     ]  # fmt: skip
 
@@ -78,13 +80,15 @@ _UVICORN = ServerFacts(
     stock="stock is plain uvicorn, whose workers are spawned and load the application each; under "
     "the other policies pasture has the parent load it and fork them",
     stock_spawns=True,
-    cannot=NO_REFORK,
+    cannot=ONLY_GUNICORN,
     least_workers=2,
     refused={**_BINDS, **_RELOADS},
     variables="UVICORN_",
     phrases=Phrases(
         started="Started server process",
         worker_died=re.compile(r"Child process \[\d+\] died"),
+        worker_died_hint="uvicorn ends a worker that does not answer in 5 s, as one that still "
+        "imports: pasture try APP --server uvicorn -- --timeout-worker-healthcheck 60",
         not_found=re.compile(r"(?:Error loading ASGI app\. )(.*)$", re.MULTILINE),
         start_failed="Application startup failed",
         called_wrongly=called_without(r"start\w*"),
@@ -132,7 +136,7 @@ _UWSGI = ServerFacts(
     command=_uwsgi,
     served_by=("--master", "--processes", "{workers}", "--module", "{app}"),
     stock="stock is plain uWSGI, whose master loads the application and forks",
-    cannot=NO_REFORK,
+    cannot=ONLY_GUNICORN,
     silent_errors=True,
     refused=_REFUSED,
     refused_word=re.compile(r"\.(ini|xml|ya?ml|json?|sqlite3?|conf)\Z|\A\[", re.IGNORECASE),

@@ -11,18 +11,32 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from pasture.errors import UsageError
 from pasture.proc import tree
+from pasture.sealing.policy import POLICIES, Policy
 from pasture.servers.engines import ENGINES
 
+PLAIN = "plain"
+"""The server's own command with the user's arguments, as users have it today."""
+
 STOCK = "stock"
-"""The policy under which a server runs as its makers ship it."""
+"""The policy under which a server runs as its makers ship it, with the application preloaded."""
+
+TRIED: Mapping[str, Policy] = MappingProxyType(
+    {PLAIN: Policy(PLAIN, "what you have today: the server's own command"), **POLICIES}
+)
+"""What a trial can run, by name."""
 
 NEVER = re.compile(r"(?!)")
 """Matches nothing."""
 
-NO_REFORK: Mapping[str, str] = {"refork": "not tried: of all servers only gunicorn can refork"}
+ONLY_GUNICORN: Mapping[str, str] = {
+    "refork": "not tried: of all servers only gunicorn can refork",
+    PLAIN: "not tried: stock is the server's own command here",
+}
+"""Why policies do not exist on other servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +62,9 @@ class Start:
         """The beginning of a command line under which pasture runs a server with the policy."""
         return [sys.executable, "-m", "pasture", "run", "--policy", self.policy, name]
 
-    def plain_or_by_pasture(self, name: str, *plain: str) -> list[str]:
-        """The same, but with the arguments `plain` of its interpreter under `stock`."""
-        return [sys.executable, *plain] if self.policy == STOCK else self.by_pasture(name)
+    def plain_or_by_pasture(self, name: str, *plain: str, under: str = STOCK) -> list[str]:
+        """The same, but with the arguments `plain` of its interpreter under one policy."""
+        return [sys.executable, *plain] if self.policy == under else self.by_pasture(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,7 @@ class Phrases:
     started: str = ""
     # A line for each worker that ended by itself, of a server that goes on.
     worker_died: re.Pattern[str] = NEVER
+    worker_died_hint: str = ""  # why that may be where no worker says why
     # The application is not there; its group 1 says why.
     not_found: re.Pattern[str] = re.compile(r"^(No module named .*)$", re.MULTILINE)
     start_failed: str = ""  # the application was imported and did not start
@@ -102,6 +117,11 @@ class ServerFacts:
     def module(self) -> str:
         """The module that is imported for it."""
         return ENGINES[self.name].package
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """What is tried where the user names none."""
+        return tuple(name for name in (PLAIN, STOCK, "freeze", "seal") if name not in self.cannot)
 
     def workers_of(self, policy: str) -> Callable[[int], tuple[int, ...]]:
         """A function from the pid of its parent to those of its workers, ascending."""
