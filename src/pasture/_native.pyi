@@ -35,6 +35,8 @@ class Immortalized(TypedDict):
     """Containers of registered types met so far."""
     containers_failed: int
     """Of them, those whose function raised in this call."""
+    mortal_types: list[tuple[type, int, int]]
+    """Types of extensions that `memory_types` lacks; objects left as they are for it, and bytes."""
 
 class Gathered(TypedDict):
     codes: int
@@ -110,6 +112,13 @@ def register_owner(kind: type, sample: object, owned: object, /) -> bool:
     For one type without `tp_traverse`: `immortalize` leaves such objects mortal where what they
     refer to gives something back at its end. Returns whether the field was found in `sample`.
     """
+
+def memory_types() -> tuple[tuple[str, str | None, str], ...]:
+    """Types of extensions that are known to hold memory alone: a name, part of the path of the
+    library or None, and what they hold. A star at the end of a name stands for anything."""
+
+def register_memory_type(kind: type, /) -> None:
+    """Say that objects of a type hold memory alone."""
 
 def type_has_end(kind: type, /) -> bool:
     """Whether `immortalize` leaves all objects of a type mortal, for what the type itself shows."""
