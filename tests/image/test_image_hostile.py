@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import shutil
@@ -19,7 +18,6 @@ from images import BIN, STUB, Images, compiled
 from pasture_image.build.frozen import FACTS
 from pasture_image.build.image_file import _HEADER, _Header
 from pasture_image.build.manifest import HEAD_FIELDS, LAYOUT, checksum
-from pasture_image.start import missed
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -413,38 +411,6 @@ def test_a_program_with_more_rights_than_its_caller_is_the_interpreters(
 
 
 # -- what is compared
-
-
-def test_reasons_are_kept_as_far_as_a_row_and_without_controls(
-    images: Images, described: Description
-) -> None:
-    given = {"PASTURE_IMAGE": str(described.path)}
-    name = f"MALLOC_\n\x7f\x1b{'x' * 600}"
-    for _ in range(2):
-        images.run("-c", "pass", environ=given | {name: "1"})
-    [found] = missed.read(described.path)
-    assert found.why.startswith("a variable that matters at the start: MALLOC_???xxx")
-    assert [one.times for one in missed.read(described.path)] == [2]
-    if os.geteuid() == 0:
-        os.chown(missed.beside(described.path), 1234, 1234)
-        images.run("-q", "-c", "pass", environ=given)
-        assert len(missed.read(described.path)) == 1
-
-
-def test_a_person_at_a_terminal_hears_once_that_python_runs(
-    images: Images, described: Description
-) -> None:
-    said = []
-    for _ in range(2):
-        ours, theirs = os.openpty()
-        with images.popen(["-q", "-c", "pass"], stderr=theirs) as process:
-            os.close(theirs)
-            process.wait()
-            with contextlib.suppress(OSError):  # the other side is closed
-                said.append(os.read(ours, 4096))
-        os.close(ours)
-    assert len(said) == 1
-    assert b"python runs, not the image" in said[0] and b"an option: -q" in said[0]
 
 
 def test_an_image_for_an_option_and_a_variable_is_for_no_program_with_others(

@@ -21,7 +21,6 @@ from images import BIN, STUB, Ended, Images, compile_library, compiled
 from pasture_image.build import host
 from pasture_image.build.image_file import _HEADER, _Header
 from pasture_image.build.manifest import HEAD_FIELDS, checksum
-from pasture_image.start import missed
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -475,47 +474,6 @@ def test_check_runs_no_program_that_an_image_names(images: Images, copied: Path)
             assert "belongs to user 65534" in done.stderr
 
 
-# Programs that were not served are counted.
-
-
-def test_programs_that_were_not_served_are_counted_by_reason(images: Images, copied: Path) -> None:
-    own = {"PASTURE_IMAGE": str(copied)}
-    many = [images.popen(["-q", "-c", "pass"], env={**images.variables, **own}) for _ in range(8)]
-    assert [one.wait() for one in many] == [0] * 8
-    assert images.run("-c", "pass", environ={**own, "LOCPATH": "/"}).err == b""  # no terminal
-    first, second = missed.read(copied)
-    assert (1 <= first.times <= 8, first.why) == (True, "an option: -q")
-    assert second[::2] == (1, "a variable that matters at the start: LOCPATH")
-    shown = images.pasture("show", str(copied)).stdout
-    assert [f"{one.times} times" in shown and one.why in shown for one in (first, second)] == [
-        True
-    ] * 2
-    assert images.pasture("remove", str(copied)).returncode == 0
-    assert [path.name for path in copied.parent.glob(f"{copied.name}*")] == []
-
-
-@pytest.mark.parametrize("kind", ["link", "second name", "pipe", "folder", "full", "foreign rows"])
-def test_a_file_of_counts_that_is_none_does_no_harm(
-    images: Images, copied: Path, tmp_path: Path, kind: str
-) -> None:
-    counts, other = missed.beside(copied), tmp_path / "other"
-    other.write_bytes(content := b"0000000007 000000000001 a\x1b[31m\n" * 600)
-    made: dict[str, Callable[[], object]] = {
-        "link": lambda: counts.symlink_to(other),
-        "second name": lambda: counts.hardlink_to(other),
-        "pipe": lambda: os.mkfifo(counts),
-        "folder": counts.mkdir,
-        "full": lambda: counts.write_bytes(content),
-        "foreign rows": lambda: counts.write_bytes(b"\xff" * 600),
-    }
-    made[kind]()
-    ended = images.run("-q", "-c", "print(1)", environ={"PASTURE_IMAGE": str(copied)})
-    assert (ended.status, ended.out, ended.err) == (0, b"1\n", b"")
-    assert other.read_bytes() == content
-    shown = images.pasture("show", str(copied))
-    assert (shown.returncode, "\x1b" in shown.stdout, shown.stderr) == (0, False, "")
-
-
 def test_the_image_of_a_folder_that_fits_is_used(images: Images, copied: Path) -> None:
     shutil.copy(copied, copied.parent / "older.img")
     os.utime(copied.parent / "older.img", (1, 1))
@@ -533,11 +491,6 @@ def test_the_image_of_a_folder_that_fits_is_used(images: Images, copied: Path) -
     assert "the folder has no image" in images.why(environ={"PASTURE_IMAGE": far})
     copied.unlink()
     assert "the folder has no image" in images.why(environ=folder)
-    assert {one.why for one in missed.read(copied.parent)} == {
-        "an option: -q",
-        "the folder has no image",
-        "the image was truncated, or has grown",
-    }
 
 
 def test_a_program_that_does_not_end_well_is_said_with_its_status(own_images: Images) -> None:

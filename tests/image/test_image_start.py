@@ -550,13 +550,6 @@ def test_the_interpreter_that_a_variable_names_is_another_program_by_its_whole_p
         assert f"pasture-python: {script}: " in done.stderr
 
 
-def test_a_program_that_came_to_life_in_vain_has_no_image_made(tmp_path: Path) -> None:
-    own = {"XDG_CACHE_HOME": str(tmp_path), "PASTURE_IMAGE": "auto"}
-    done = stub("-c", "import json; print(1)", _PASTURE_FAILED="in vain", **own)
-    assert (done.stdout, "in vain" in done.stderr) == ("1\n", True)
-    assert [*tmp_path.iterdir()] == []
-
-
 def test_a_folder_has_images_alone_by_their_names(tmp_path: Path) -> None:
     for name in ("notes.txt", "img", ".app.img"):
         (tmp_path / name).write_text("no image")
@@ -593,10 +586,3 @@ def test_without_restartable_sequences_a_program_starts_out_of_an_image(
     own_images.built("--preload", "json")
     assert own_images.why("-c", "print(1)") == ""
     assert own_images.run("-c", "import json; print(json.dumps([1]))").out == b"[1]\n"
-
-
-def test_a_command_is_known_by_what_it_imports_however_it_is_written(tmp_path: Path) -> None:
-    own = {"XDG_CACHE_HOME": str(tmp_path), "PASTURE_IMAGE": "auto"}
-    done = stub("-S", "-c", "import json, , sys", **own)
-    assert "none is made without start files" in done.stderr
-    assert (done.returncode, "SyntaxError" in done.stderr) == (1, True)

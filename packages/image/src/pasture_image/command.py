@@ -184,11 +184,10 @@ def _make(path: Path, order: Order, too_short: Sequence[str], *, verity: bool) -
     from pasture_image.build.making import build as build_image
     from pasture_image.build.making import in_the_way
     from pasture_image.inside import environment
-    from pasture_image.start import intact, missed
+    from pasture_image.start import intact
 
     with _status("loading modules and writing the image"):
         document = build_image(path, order)
-    missed.forget(path)
     if verity:
         intact.protect(path)
     _print(path, document)
@@ -317,28 +316,23 @@ def uninstall(script: tuple[str, ...]) -> None:
 def show(file: Path | None, json_file: Path | None) -> None:
     """Show what an image holds, and what it depends on.
 
-    Without FILE: the environment's own image, the scripts that start out of it, and the images
-    that PASTURE_IMAGE=auto has made.
+    Without FILE: the environment's own image, and the scripts that start out of it.
     """
     from pasture_image.build.image_file import read_document
-    from pasture_image.start import installed, missed
+    from pasture_image.start import installed
 
     if file is None and json_file is not None:
         file = installed.image_of(_stub())
     elif file is None:
-        _print_made()
         file = _print_installed(_stub())
         if file is None:
             _say("no image is installed")
             return
     document = read_document(file)
-    counted = missed.read(file)
     if json_file is not None:
-        write_json(json_file, document.as_json() | {"missed": [one._asdict() for one in counted]})
+        write_json(json_file, document.as_json())
     if json_file != STANDARD_OUTPUT:
         _print(file, document, in_full=True)
-        for one in counted:
-            _say(one.sentence)
 
 
 @command.command("check")
@@ -364,10 +358,8 @@ def check(file: Path, once: bool) -> None:
 def remove(file: Path) -> None:
     """Remove an image. Programs that run out of it go on."""
     from pasture_image.build import image_file
-    from pasture_image.start import missed
 
     image_file.remove(file)
-    missed.forget(file)
 
 
 def _stub() -> Path:
@@ -397,18 +389,6 @@ def _startable(file: Path) -> Iterator[BinaryIO]:
                 hint="build it again",
             )  # fmt: skip
         yield image
-
-
-def _print_made() -> None:
-    """The images of PASTURE_IMAGE=auto."""
-    from pasture_image.start import auto, missed
-
-    for path, status in auto.images(auto.folder()):
-        _say(f"{path}: {status.st_size / 1e6:.1f} MB, made by itself")
-        for one in missed.read(path):
-            _say(one.sentence)
-    for path, why in auto.failures(auto.folder()):
-        _say(f"{path} could not be made: {why}")
 
 
 def _print_installed(stub: Path) -> Path | None:

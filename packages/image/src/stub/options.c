@@ -88,14 +88,3 @@ options_parse(int argc, char **argv, command_line *line, const char **why)
     }
     return 0;
 }
-
-bool
-options_have_start_files(const command_line *line)
-{
-    for (size_t i = 0; i < line->options; i++) {
-        if (strcmp(line->option[i], "-S") == 0) {
-            return false;
-        }
-    }
-    return getenv("PASTURE_PYTHON") == NULL; /* another environment's interpreter */
-}

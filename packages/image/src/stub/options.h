@@ -22,7 +22,4 @@ extern const char options_switches[];
 /* 0, or -1 with the reason in `why` if this command line is for the interpreter alone. */
 int options_parse(int argc, char **argv, command_line *line, const char **why);
 
-/* Whether start files of pasture run, where the interpreter runs the program. */
-bool options_have_start_files(const command_line *line);
-
 #endif

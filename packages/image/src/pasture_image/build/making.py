@@ -34,7 +34,7 @@ _MAX_BUILDS = 3
 STARTED = "started from the image"
 _MATTERS = "a variable that matters at the start: "
 """As `pasture-python` says it."""
-_ANY_OPTIONS, _TRIAL = "_PASTURE_ANY_OPTIONS", "_PASTURE_TRIAL"
+_ANY_OPTIONS = "_PASTURE_ANY_OPTIONS"
 """As src/stub/main.c reads them."""
 
 
@@ -157,7 +157,7 @@ def why_not(
         options: of Python; None for those of the image, whatever they are: no word of a file is put
             on a command line, where `python` would run it if the image does not fit.
     """
-    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1", _TRIAL: "1"}
+    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"}
     if options is None:
         given[_ANY_OPTIONS] = "1"
     try:

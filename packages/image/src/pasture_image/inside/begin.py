@@ -122,7 +122,7 @@ def begin(
 def _start_over(argv: Sequence[bytes], environ: Sequence[bytes], error: Exception) -> NoReturn:
     """Nothing of the program has run: the interpreter itself can still do it.
 
-    `pasture-python`, which this is, counts that and starts it; without /proc nothing is counted.
+    `pasture-python`, which this is, says why and starts it; without /proc it is started at once.
     """
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
