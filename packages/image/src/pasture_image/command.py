@@ -18,6 +18,7 @@ from pasture.display.json_option import json_option
 from pasture.display.sections import OrderedGroup, SectionedCommand
 from pasture.errors import ImageFailed, UsageError
 from pasture_image.build import processors
+from pasture_image.inside.notes import REFUSED
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -99,6 +100,12 @@ _OF_A_BUILD = (
         multiple=True,
         metavar="NAME",
         help="Variable whose value may be in the image.",
+    ),
+    click.option(
+        "--allow",
+        type=click.Choice(sorted(REFUSED)),
+        multiple=True,
+        help="Programs get what this was for the build, though a module asks for it.",
     ),
     click.option(
         "--cpu",
@@ -214,6 +221,7 @@ def _order(
     files: str,
     secret_file: tuple[Path, ...],
     not_secret: tuple[str, ...],
+    allow: tuple[str, ...],
     cpu: str | None,
     cpu_trust: tuple[str, ...],
     mode: str,
@@ -256,6 +264,7 @@ def _order(
         mode=_mode(mode),
         secrets=tuple(secrets),
         cpu=cpu or "",
+        allow=allow,
         trusted=cpu_trust,
         learned=learned.text if profile is not None else "",
     )

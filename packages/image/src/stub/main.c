@@ -15,6 +15,7 @@
 #include "interpreter.h"
 #include "manifest.h"
 #include "options.h"
+#include "question.h"
 #include "record.h"
 #include "restore.h"
 #include "rules.h"
@@ -116,6 +117,9 @@ differs(const manifest *m, int file, const char *python, const command_line *lin
     }
     if ((why = terminal_found(m)) != NULL) {
         return because("modules asked while loading whether it is a terminal, and it is", why);
+    }
+    if ((why = question_differs(m)) != NULL) {
+        return because("modules asked while loading, and the answer is another one", why);
     }
     is_stale = (why = image_file_differs(m, file)) != NULL;
     if (is_stale) {

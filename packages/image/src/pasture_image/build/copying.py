@@ -22,14 +22,15 @@ from pasture_image.build.manifest import (
     Needs,
     OpenFile,
     Sum,
+    content_sum,
     is_appended,
     write_manifest,
 )
 from pasture_image.build.regions import OWN, Copy
 from pasture_image.inside import environment, memory, observing, record, variables
 from pasture_image.inside.loading import Stopping
-from pasture_image.inside.notes import Note
-from pasture_image.inside.order import Built, send
+from pasture_image.inside.notes import REFUSED, Note
+from pasture_image.inside.order import Built, Order, send
 from pasture_image.inside.start_variables import beginnings
 
 _NAME = "pasture-image"
@@ -53,7 +54,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         frozen = Frozen(pid, address)
         opened = _open_files(frozen)
         imports = stopping.imports
-        found = lookups.found(record.read(stopping.record), imports.listed_before)
+        found = lookups.found(record.read(stopping.record), imports.listed_before, order.folder)
         if found.is_blind:
             raise ImageFailed(
                 "the kernel lets nothing record what modules look at",
@@ -64,6 +65,8 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 "a preloaded module changes what a copy of its process has not: new privileges",
                 hint="do not preload it, or have it do that when a program runs",
             )
+        _require_allowed(order, found)
+        _ask_for_host(found)
         now = imports.search_again(_START_MODULES)
         found.changed.update(f"{folder}/{name}" for (folder, name), where in now.items()
                              if imports.sought.get((folder, name), where) != where)  # fmt: skip
@@ -92,7 +95,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         frozen.close()
         built = Built(
             seal=report,
-            files=kept.files,
+            files=tuple(file.path for file in kept.files),
             changed=tuple(sorted(found.changed)),
             modules=loaded,
             variables={
@@ -195,11 +198,31 @@ def _notes(walkers: tuple[str, ...], asked: int, found: lookups.Found) -> tuple[
         *([Note("asked", str(asked))] if asked else ()),
         *(Note("startup", name) for name in started),
         *(Note("file", path) for path in sorted(found.rewritten)),
-        *(Note("relative", path) for path in sorted(found.relative)),
+        *sorted(found.refused),
         *(Note("kernel", path) for path in sorted(found.asked)),
         *(Note("terminal", lookups.STREAMS[number]) for number in sorted(found.terminals)),
         *observing.notes(),
     )
+
+
+def _ask_for_host(found: lookups.Found) -> None:
+    """Have the host's name compared if modules have asked for it, and keep it."""
+    is_kept = any(note.code == "host" for note in observing.notes())
+    if is_kept and any(number == 1 for number, _ in found.questions):
+        number = lookups.QUESTIONS.index("host") + 1
+        found.questions[number, 0] = content_sum(os.fsencode(os.uname().nodename))
+
+
+def _require_allowed(order: Order, found: lookups.Found) -> None:
+    """Raise ImageFailed if modules ask what no start can compare, and nobody has allowed that."""
+    notes = (*found.refused, *(Note("kernel", path) for path in found.asked), *observing.notes())
+    not_allowed = REFUSED.difference(order.allow)
+    for note in sorted(notes):
+        if note.code in not_allowed and not lookups.is_environment(note.subject):
+            raise ImageFailed(
+                f"{note.sentence}, and a start cannot compare that",
+                hint=f"do not preload it; with --allow {note.code} programs get what it was",
+            )
 
 
 def _reads_variables(module: ModuleType | None) -> bool:

@@ -133,7 +133,7 @@ def _made(order: Order) -> tuple[Built, int, int]:
 def _require_no_secret(file: BinaryIO, secrets: Iterable[Secret], built: Built) -> None:
     owners = leaks.find(file, secrets)
     found = [secret for secret in secrets if secret.owner in owners]
-    paths = (*(path for path, *_ in built.files), *built.libraries)
+    paths = (*built.files, *built.libraries)
     found = leaks.not_installed(found, paths) if found else []
     if found:
         raise ImageFailed(
@@ -210,7 +210,7 @@ def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Documen
         bytes=built.bytes,
         sizes=built.sizes,
         libraries=dict(sorted(built.libraries.items())),
-        files=tuple(file[0] for file in built.files) if order.is_checked else (),
+        files=built.files if order.is_checked else (),
         is_checked=order.is_checked,
         variables=_shown(built.variables),
         holds=tuple(

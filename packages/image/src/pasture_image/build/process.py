@@ -8,11 +8,15 @@ alone. Of the image's environment it has what matters to every start, and asks f
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pasture.errors import ImageFailed
@@ -56,6 +60,8 @@ class Build:
         Raises:
             ImageFailed: it cannot be started.
         """
+        order = replace(order, folder=_folder())
+        self._folder = order.folder
         self.channel, theirs = socket.socketpair()
         self._record = memory_file.create("pasture-record")
         command = [
@@ -70,11 +76,12 @@ class Build:
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
                 stderr=sys.stderr.fileno(),
-                cwd="/",
+                cwd=order.folder,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             self.channel.close()
+            self._remove_folders()
             os.close(self._record)
             raise ImageFailed(f"{order.python} cannot be started: {error}") from None
         finally:
@@ -117,6 +124,26 @@ class Build:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        self._remove_folders()
+
+    def _remove_folders(self) -> None:
+        for folder in (self._folder, f"{self._folder}-2"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> str:
+    """A new folder, which is empty and has a name that is nowhere else; with one of a second load.
+
+    Raises:
+        ImageFailed: it cannot be made.
+    """
+    name = f"{tempfile.gettempdir()}/pasture-{secrets.token_hex(8)}"
+    try:
+        for folder in (name, f"{name}-2"):
+            os.mkdir(folder, 0o700)  # noqa: PTH102
+    except OSError as error:
+        raise ImageFailed(f"{name} cannot be made: {error.strerror}") from None
+    return os.path.realpath(name)
 
 
 def _environ(order: Order) -> dict[str, str]:

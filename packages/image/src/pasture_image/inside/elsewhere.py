@@ -131,6 +131,7 @@ class Elsewhere:
             new = made.found(own, second[-1], by_itself, record.of_modules(self._record))
             owners = {owner for _, owner in new}
             notes = [one for one in kept.notes(own, second, by_itself) if one[1] not in owners]
+            notes += kept.of_host(own)
             if paths is not None:
                 third = kept.read(self._kept)
                 found = moved.compare(pairs, asked, (own, holders), third, by_itself)

@@ -103,7 +103,7 @@ def _remove(names: list[str]) -> list[weakref.ref[ModuleType]]:
     left = []
     for name in names:
         module = sys.modules.pop(name)
-        if isinstance(module, ModuleType):
+        if issubclass(type(module), ModuleType):  # `isinstance` would run code of a proxy
             left.append(weakref.ref(module))
         del module
     return left

@@ -42,6 +42,7 @@ _OWN = (
 )
 """Modules whose state is each program's own."""
 RENEWED = (
+    *("gunicorn.config.", "platform._uname_cache", "celery.utils.nodenames."),
     *("logging._startTime", "threading._main_thread", "time.", "tempfile._name_sequence"),
     *("multiprocessing.process.", "billiard.process."),
     *("multiprocessing.util.MAXFD", "billiard.util.MAXFD", "uuid._"),
@@ -124,11 +125,25 @@ def notes(own: Mapping[str, Any], written: Any, differ: Set[str]) -> list[tuple[
     return [(code, owner) for code, owner in found if code != "differs" or owner not in said]
 
 
+def of_host(own: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Notes of values that have the host's name in them."""
+    name = os.uname().nodename
+    return (
+        [
+            ("host", owner(path))
+            for path, value in own.items()
+            if type(value) is str and name in value and not path.startswith(RENEWED)
+        ]
+        if name
+        else []
+    )
+
+
 def _code(value: Any, other: Any, pid: int, folder: str) -> str:
     if isinstance(value, str) and isinstance(other, str) and folder in other:
-        return "directory"
+        return "folder"
     texts = re.findall(r"\d+", f"{value!r}"), re.findall(r"\d+", f"{other!r}")
-    return "process" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
+    return "pid" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
 
 
 def owner(path: str) -> str:

@@ -163,8 +163,8 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         with recording.own():
             rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
     recorder = printed.Recorder()
-    taken = _take_low_descriptors()
     with recording.own():
+        taken = _take_low_descriptors()
         trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
         elsewhere = Elsewhere(lambda: _load_modules(order, rehearsed), environ, close[:1], record)
         before, began_s = process_state.read(), monotonic()
@@ -180,6 +180,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
                 from pasture_image.inside.warm import find, warm
 
                 application = find(order.preload, order.application, load)
+                recording.mark(recording.WARMED)
                 native().forget_code_runs()  # what the warm-up runs is what programs will run
                 with variables.put_back():
                     warm(application, order.warm)
@@ -259,7 +260,8 @@ def _note_kept(notes: Collection[Note], outcome: Outcome) -> None:
     differ = {owner for _, one in notes for owner in (one, one.rpartition(".")[0])}
     program.readers = tuple(sorted({*outcome.readers} | differ.intersection(outcome.askers)))
     observing.note(Note("arguments", reader) for reader in program.readers)
-    observing.note(notes)
+    is_own = program.has_folder
+    observing.note(n for n in notes if n.code != "folder" or not is_own(n.subject))
 
 
 def _renew(found: Mapping[str, Follows], left: Iterable[str], paths: Iterable[str]) -> None:

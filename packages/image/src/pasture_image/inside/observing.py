@@ -12,7 +12,6 @@ import _locale
 import gettext
 import locale
 import os
-import posix
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -22,27 +21,7 @@ from pasture.errors import ImageFailed
 from pasture.observing import Audit, asker_besides
 from pasture_image.inside.notes import Note
 
-_ON_THE_WAY = frozenset((
-    *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),
-    *("subprocess", "random", "secrets", "uuid", "tempfile", "codecs", "zipfile", "fileinput"),
-    *("kombu.utils.functional", "pasture.fork_safety.seeding"),
-))  # fmt: skip
-"""Modules whose functions only pass on what another one asks for."""
-
 _CONNECTORS = frozenset((__name__, "socket", "ssl", "asyncio", "asyncio.selector_events"))
-
-_NOTHING_LEFT = (
-    *("importlib", "_frozen_importlib", "zipimport", "multiprocessing.process", "numpy.random"),
-    *("billiard.process", "celery.utils.nodenames"),
-    *("pasture.", "pasture_image.", "platform", "ctypes.util", "gunicorn.util", "gunicorn.config"),
-)
-"""Beginnings of modules that keep nothing of it, or whose state `begin` renews."""
-
-_FUNCTIONS = {
-    "uname": "host",
-    **{name: "user" for name in ("getuid", "geteuid", "getgid", "getegid", "getgroups")},
-}
-"""Functions of `posix`, and the code of the note about one that was called."""
 
 _OF_LOCALE = (
     *((_locale, name) for name in ("setlocale", "nl_langinfo", "getencoding")),
@@ -94,10 +73,6 @@ class Observed:
         """
         self._inherit = inherit
         self._audit = Audit(self._hear)
-        self._stand_ins = [
-            (getattr(posix, name), self._stand_in(name, code))
-            for name, code in _FUNCTIONS.items() if hasattr(posix, name)
-        ]  # fmt: skip
         self._events: dict[str, Callable[..., object]] = {
             "subprocess.Popen": self._program_started,
             "os.system": self._environment_inherited,
@@ -105,10 +80,8 @@ class Observed:
             "os.forkpty": self._environment_inherited,
             "sqlite3.connect": self._database_opened,
             "socket.connect": self._connected,
-            "socket.gethostname": self._host_asked,
         }
-
-        self._stand_ins += [
+        self._stand_ins = [
             (getattr(module, name), self._locale_stand_in(module, name))
             for module, name in _OF_LOCALE
         ]
@@ -157,14 +130,6 @@ class Observed:
         connected[inode] = f"{asker_besides(_CONNECTORS)} {occasion}"
 
     @staticmethod
-    def _host_asked(*_: object) -> None:
-        asker = asker_besides(_ON_THE_WAY)
-        if not asker.startswith(_NOTHING_LEFT):
-            _notes.add(Note("host", asker))
-
-    # -- functions of `posix`
-
-    @staticmethod
     def _locale_stand_in(module: ModuleType, name: str) -> Callable[..., Any]:
         plain = getattr(module, name)
 
@@ -178,18 +143,6 @@ class Observed:
             else:
                 sets_locale = True
             return answer
-
-        return stand_in
-
-    @staticmethod
-    def _stand_in(name: str, code: str) -> Callable[..., Any]:
-        plain = getattr(posix, name)
-
-        def stand_in(*args: Any, **options: Any) -> Any:
-            asker = asker_besides(_ON_THE_WAY)
-            if not asker.startswith(_NOTHING_LEFT):
-                _notes.add(Note(code, asker))
-            return plain(*args, **options)
 
         return stand_in
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from pasture.display.records import decoded
 from pasture_image.inside import memory
 from pasture_image.inside.notes import SENTENCES, Note
-from pasture_image.inside.times import FileTimes
 
 _MAX_DESCRIPTORS = 64
 _HEAD = b"built"
@@ -59,6 +58,8 @@ class Order:
         mode: of the file.
         secrets: that must not be in it.
         facts: of the machine: rule and value of each (`host`).
+        allow: what programs may get as it was for the build (`notes.REFUSED`).
+        folder: the builder's working directory, which is empty.
     """
 
     python: str
@@ -78,6 +79,8 @@ class Order:
     mode: int = 0o600
     secrets: tuple[Secret, ...] = ()
     facts: tuple[tuple[int, int], ...] = ()
+    allow: tuple[str, ...] = ()
+    folder: str = ""
 
     @property
     def for_builder(self) -> Order:
@@ -107,7 +110,7 @@ class Built:
     problem: str = ""
     hint: str = ""
     seal: str = ""
-    files: tuple[FileTimes, ...] = ()
+    files: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     variables: dict[str, str | None] = field(default_factory=dict)
@@ -179,7 +182,7 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 def _built(fields: Any) -> Built:
     """The fields, each of its type."""
     found: Built = decoded(Built, fields)
-    if any("\0" in file[0] for file in found.files):
+    if any("\0" in file for file in found.files):
         raise ValueError("a path without end")
     if any(note.code not in SENTENCES for note in found.notes):
         raise ValueError("no such note")

@@ -73,10 +73,6 @@ def _text(name: str) -> str:
 
 def differ() -> None:
     """Give this process, which is thrown away, another state, so far as that does no harm."""
-    for folder in ("/usr", "/tmp"):
-        with suppress(OSError):
-            os.chdir(folder)
-            break
     os.umask(os.umask(0) ^ 0o35)
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGURG,))
     with suppress(OSError):

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
 from pasture import main_program
 from pasture.errors import ImageFailed
@@ -24,10 +26,19 @@ _adds_directory = False
 _names: frozenset[str] = frozenset()
 _is_main_kept = True
 _main_names: tuple[str, ...] = ()
+_folders: list[tuple[dict[str, Any], str]] = []
+"""Names of modules for the working directory, with the dictionary of each."""
 readers: Sequence[str] = ()
 """Modules that have read the arguments while they were loaded; not known without a second load."""
 questions: Sequence[Question] = ()
 """What others have asked of them."""
+
+
+def has_folder(name: str) -> bool:
+    """Whether a name of a module is for the working directory, and put right for each program."""
+    module, _, attribute = name.rpartition(".")
+    found = getattr(sys.modules.get(module), "__dict__", None)
+    return any(names is found and attribute == own for names, own in _folders)
 
 
 def begin_loading() -> None:
@@ -54,12 +65,19 @@ def end_loading() -> None:
         raise ImageFailed(
             "a preloaded module changes sys.argv while it is loaded", hint="do not preload it"
         )
+    here = os.getcwd()  # noqa: PTH109
+    _folders.extend(
+        (module.__dict__, name)
+        for module in list(sys.modules.values())
+        if issubclass(type(module), ModuleType)
+        for name, value in list(module.__dict__.items())
+        if type(value) is str and value == here
+    )
     if not native().find_arguments():
         raise ImageFailed("the arguments that Py_GetArgcArgv() gives were not found")
     _main_names = main_names()
     _is_main_kept = _references() != _held or sys.modules["__main__"].__dict__.keys() != _names
     _in_front = sys.path.index(_path[0]) if _path and _path[0] in sys.path else 0
-    here = os.getcwd()  # noqa: PTH109
     _adds_directory = here in sys.path[:_in_front]  # as Celery does for Django
     sys.path[:_in_front] = [one for one in sys.path[:_in_front] if one != here]
     _in_front = sys.path.index(_path[0]) if _in_front else 0
@@ -85,6 +103,8 @@ def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool
             raise RuntimeError(f"a module has asked for the argument {question.text}")
     _argv[:] = argv
     sys.orig_argv[:] = orig_argv
+    for names, name in _folders:
+        names[name] = os.getcwd()  # noqa: PTH109
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
         sys.modules.update(dict.fromkeys(_main_names, main_program.made_module()))
     if sys.flags.safe_path or not (_in_front or _adds_directory or moves):

@@ -138,6 +138,7 @@ def _differ() -> Arguments:
         printed.recorder = _Terminals()
     os.environ["TZ"] = "Asia/Tokyo"
     time.tzset()
+    os.chdir(f"{os.getcwd()}-2")  # noqa: PTH109 - `build.process` has made it
     process_state.differ()
     switches.stand_in()
     return stand_in()
