@@ -410,8 +410,7 @@ def freeze() -> tuple[list[bytes], list[bytes], int, str, bytes, int, int]:
 
     Returns:
         Arguments and environment of that process; a bit for each signal that it ignores; what is
-        to be run: `c`, `m`, `f` or `s`, its text, and the index of its first own argument; bits
-        for `-u` and `-B`.
+        to be run: `c`, `m`, `f` or `s`, its text, and the index of its first own argument.
 
     Raises:
         OSError: the kernel does not say what a copy needs.
@@ -424,17 +423,6 @@ def set_utf8_mode(flags: object, index: int, is_utf8: bool, errors: str, /) -> N
         flags: `sys.flags`, which is changed.
         index: of the mode in it.
         errors: of the standard streams, for interpreters that are made later; "" for no change.
-    """
-
-def set_unbuffered(is_on: bool, /) -> None:
-    """Set `-u` of this interpreter and of C's streams; those in `sys` are the caller's."""
-
-def set_dont_write_bytecode(flags: object, index: int, is_on: bool, /) -> None:
-    """Set `-B` of this interpreter; `sys.dont_write_bytecode` is the caller's.
-
-    Args:
-        flags: `sys.flags`, which is changed.
-        index: of the option in it.
     """
 
 def find_arguments() -> bool:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, Ended, Images, compile_library, compiled
+from images import BIN, STUB, Ended, Images, compiled
 
 from pasture_image.build import host
 from pasture_image.build.image_file import _HEADER, _Header
@@ -217,18 +217,6 @@ def test_an_edited_python_file_is_noticed(images: Images) -> None:
     assert images.why() == ""
 
 
-def test_a_time_without_its_fraction_is_the_same_time(images: Images) -> None:
-    """As layers of containers keep it."""
-    path = images.lib / "changing.py"
-    with put_back(path):
-        seconds = path.stat().st_mtime_ns // 10**9
-        os.utime(path, ns=(0, seconds * 10**9))
-        os.utime(images.lib, ns=(0, images.lib.stat().st_mtime_ns // 10**9 * 10**9))
-        assert images.why() == ""
-        os.utime(path, ns=(0, (seconds + 1) * 10**9))
-        assert "has changed" in images.why()
-
-
 @pytest.mark.parametrize("name", ["json.py", "changing/__init__.py", "sitecustomize.py", "a.pth"])
 def test_a_new_file_that_would_be_loaded_is_noticed(images: Images, name: str) -> None:
     new = images.lib / name
@@ -353,34 +341,6 @@ def test_an_image_of_a_processor_with_fewer_features_is_used(images: Images, cop
     index = next(i for i, fact in enumerate(host.facts(STUB)) if fact.rule == 2)
     with_fact(copied, index, lambda rule, features: (rule, features & features - 1))
     assert images.why() == ""
-
-
-CHOOSING = """\
-#include <cpuid.h>
-int answer(void) { unsigned a, b, c, d; return __get_cpuid(7, &a, &b, &c, &d); }
-"""
-
-
-def test_an_image_for_a_level_holds_no_library_that_may_choose_above_it(own_images: Images) -> None:
-    library = own_images.lib / "choosing.so"
-    compile_library(library, CHOOSING)
-    own_images.module("chooses", f"import ctypes\nctypes.CDLL({str(library)!r}).answer()\n")
-    words = ("--preload", "chooses,hashlib", "--cpu", "x86-64-v2")
-    done = own_images.build(*words)
-    assert done.returncode == 17
-    assert f"may have chosen functions above x86-64-v2: {library}" in done.stderr
-    own_images.built(*words, "--cpu-trust", "choosing.so")
-    assert own_images.why() == ""
-    source = "import os, hashlib; print(sorted(os.environ), hashlib.sha512(b'a' * 999).hexdigest())"
-    assert own_images.run("-c", source) == own_images.python("-c", source)
-
-
-def test_what_holds_a_build_to_a_level_is_no_variable_of_its_own(own_images: Images) -> None:
-    done = own_images.build("--cpu", "x86-64-v2", environ={"OPENSSL_ia32cap": "0"})
-    assert done.returncode == 2
-    assert "--cpu sets OPENSSL_ia32cap itself" in done.stderr
-    own_images.built("--preload", "json", "--cpu", "x86-64-v2")
-    assert "OPENSSL_ia32cap" in own_images.why(environ={"OPENSSL_ia32cap": "0"})
 
 
 def limited(limit: int, value: int) -> Callable[[], None]:

@@ -316,28 +316,6 @@ def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
 
 
 @pytest.mark.once
-def test_a_profile_is_built_but_for_what_has_an_effect(
-    own_images: Images,
-) -> None:
-    own_images.module("asking", "import socket\nsocket.create_connection(('127.0.0.1', 9))\n")
-    own_images.module(
-        "rates", "import functools\n@functools.cache\ndef table():\n    return ['built']\n"
-    )
-    profile = own_images.folder / "site.profile"
-    modules = ["wave", "no_such_module", "asking", "colorsys", "rates"]
-    file.write(profile, file.profile_of({"module": modules, "cache": ["rates:table"]}))
-    done = own_images.build("--profile", str(profile))
-    assert "profile: built 4 of 6 entries" in done.stderr
-    assert "profile: module no_such_module: it is no longer there" in done.stderr
-    assert "profile: module asking: refused: it makes a connection" in done.stderr
-    source = (
-        "import sys, rates; names = ('wave', 'colorsys', 'asking')\n"
-        "print([n in sys.modules for n in names], rates.table.cache_info().currsize)"
-    )
-    assert own_images.run("-c", source).out == b"[True, True, False] 1\n"
-
-
-@pytest.mark.once
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -450,17 +428,6 @@ def test_processes_that_a_preloaded_module_leaves_end_with_the_build(own_images:
     pids = (own_images.folder / "pids").read_text().split()
     assert len(pids) == 2
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
-
-
-@pytest.mark.once
-def test_modules_that_ask_for_the_host_are_named(own_images: Images) -> None:
-    own_images.module(
-        "asks", "import platform, socket\nNAMES = socket.gethostname()\nplatform.node()\n"
-    )
-    done = own_images.build("--preload", "asks")
-    assert "asks read the host name" in done.stdout
-    source = "import platform; print(platform._uname_cache, platform.node())"
-    assert own_images.run("-c", source) == own_images.python("-c", source)
 
 
 @pytest.mark.once

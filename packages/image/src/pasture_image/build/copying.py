@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from pasture.errors import ImageFailed, PastureError
 from pasture.fork_safety.open_files import peer
-from pasture_image.build import beside, lookups, processors, texts
+from pasture_image.build import beside, lookups, texts
 from pasture_image.build.frozen import Frozen
 from pasture_image.build.made_of import made_of
 from pasture_image.build.manifest import (
@@ -87,7 +87,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
             terminals=found.terminals,
         )
         paths = [one.path for one in opened if not is_appended(one.flags)]
-        kept = made_of(order, mapped, found, sought, paths, loaded)
+        kept = made_of(order, mapped, found, sought, paths)
         text = write_manifest(
             *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
             *(opened, os.fstat(pages).st_size, kept),
@@ -104,7 +104,6 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 if value is not None or name not in asked
             },
             notes=_notes(walkers, len(asked), found),
-            numpy=processors.numpy_chosen(),
             bytes=image.written_bytes,
             sizes=image.sizes,
             libraries=_shown(kept),

@@ -40,7 +40,6 @@ def made_of(
     found: Found,
     sought: Sought,
     open_files: Iterable[str],
-    modules: Iterable[str],
 ) -> MadeOf:
     """Look at all that an image was made of. In the builder.
 
@@ -50,14 +49,13 @@ def made_of(
         found: what the load has looked at; what has changed by now is noted there.
         sought: what modules were looked for.
         open_files: paths of files that the image has open to read.
-        modules: names of those that it has loaded.
 
     Raises:
         ImageFailed, OSError: a file cannot be read.
     """
     stub = stub_of(order.python)
     libraries = _libraries(stub, mapped)
-    facts = processors.rules(order.cpu, order.facts, modules)
+    facts = processors.rules(order.cpu, order.facts)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     if not order.is_checked:
         return MadeOf(facts, libraries, _files(stub, opened))

@@ -38,14 +38,27 @@ _ANY_OPTIONS = "_PASTURE_ANY_OPTIONS"
 """As src/stub/main.c reads them."""
 
 
-def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:
+def named_of(
+    environ: Mapping[str, str], given: Iterable[str], prefixes: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Names of variables that were named: `NAME`, `NAME=VALUE`, and those that begin so."""
+    begins = tuple(prefixes)
+    found = [name for name in environ if begins and name.startswith(begins)]
+    return (*(one.partition("=")[0] for one in given), *found)
+
+
+def variables(
+    environ: Mapping[str, str], given: Iterable[str], prefixes: Iterable[str] = ()
+) -> dict[str, str]:
     """The environment that an image is made in.
 
     Args:
         environ: of the caller: what matters to every start is taken from there, and what says where
             and how a program runs (`leaks.KNOWN`). Of the latter counts what modules look at.
         given: `NAME`, to be taken from there, too, or `NAME=VALUE`.
+        prefixes: all that begin so are taken, too.
     """
+    given = (*named_of(environ, (), prefixes), *given)
     found = {name: value for name, value in always_read(environ).items() if value is not None}
     found |= {
         name: environ[name] for name in leaks.KNOWN & environ.keys() if not is_uncounted(name)
@@ -68,13 +81,9 @@ def build(path: Path, order: Order) -> Document:
     stub = stub_of(order.python)
     facts = host.facts(stub)
     order = replace(order, facts=tuple((fact.rule, fact.value) for fact in facts))
-    processors.require_machine(order.cpu, order.facts)
-    order = replace(order, held=tuple(processors.variables(order.cpu, order.environ)))
+    rules = processors.rules(order.cpu, order.facts)
     built, manifest, pages = _settled(order)
     try:
-        processors.require_numpy_held(order.cpu, built.numpy)
-        processors.require_held(order.cpu, built.libraries, order.trusted)
-        rules = processors.rules(order.cpu, order.facts, built.modules)
         needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]
         document = _document(order, built, needed)
 

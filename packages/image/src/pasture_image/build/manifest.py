@@ -19,7 +19,6 @@ from pasture_image.build.build_id import BuildId
 from pasture_image.build.frozen import FACTS
 from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
-from pasture_image.inside.switches import OPTIONS
 
 MAGIC = 0x4354464D475A5350
 """`PSZGMFTC`: the last character is the version of the layout."""
@@ -213,7 +212,7 @@ def write_manifest(
     auxiliary = tables.add(auxiliary_vector)
     rules = tables.add(_texts(needs.rules()))
     python = tables.text(needs.python)
-    options = tables.add(_texts(one for one in needs.options if one not in OPTIONS))
+    options = tables.add(_texts(needs.options))
     folder_rows, name_rows = _names(needs.names, tables)
     folders, names = tables.add(folder_rows), tables.add(name_rows)
     of_files = [(len(rows), tables.add(b"".join(rows))) for rows in _made_of(made_of, tables)]

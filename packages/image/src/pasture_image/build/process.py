@@ -21,7 +21,6 @@ from pathlib import Path
 
 from pasture.errors import ImageFailed
 from pasture.proc import memory_file
-from pasture_image.build import processors
 from pasture_image.inside import environment
 from pasture_image.inside.order import Built, Order, receive_built, send
 from pasture_image.inside.start_variables import started_with
@@ -71,7 +70,7 @@ class Build:
         try:
             self.process = subprocess.Popen(
                 command,
-                env={**_environ(order), **processors.variables(order.cpu, order.environ)},
+                env=_environ(order),
                 pass_fds=[theirs.fileno(), self._record],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),

@@ -25,13 +25,9 @@ from pasture_image.inside import (
     locales,
     loops,
     made,
-    printed,
-    process_state,
     program,
-    renewed,
     reread,
     streams,
-    switches,
     variables,
 )
 
@@ -42,8 +38,6 @@ pids: set[int] = set()
 (OpenSSL, SQLite, tempfile) would take a program under one of them for that one."""
 
 
-again: process_state.State = {}
-"""What modules have made of their process, for each program's."""
 seeded: Any = None
 """The state of `random`, where a module has seeded it; else each program has its own."""
 
@@ -71,7 +65,6 @@ def begin(
     kind: str,
     text: bytes,
     rest: int,
-    switched: int,
 ) -> NoReturn:
     """Run the program that the arguments name, and end as the interpreter does.
 
@@ -82,7 +75,6 @@ def begin(
         kind: `c` for a command, `m` a module, `f` a file, `s` standard input.
         text: the command, or the name.
         rest: index of the first argument that is the program's own.
-        switched: bits for options (`switches`).
     """
     words, name = [os.fsdecode(word) for word in argv], os.fsdecode(text)
     try:
@@ -92,25 +84,21 @@ def begin(
             raise RuntimeError("a process that the image was made in had this process's id")
         _take_signals(ignored)
         locales.begin_program()
-        streams.open_standard(unbuffered=switches.begin_program(switched, environ))
+        streams.open_standard()
         loops.begin_program()
         generators.renew()
         if seeded is not None:
             random.setstate(seeded)
         _forget_modules_past()
         reread.read_again(sys.modules, os.environ)
-        renewed.begin_program()
         needs_folder = program.begin_program(
             [f"-{kind}" if kind in "cm" else name, *words[rest:]],
             [_python, *words[1:]],
-            moves="its directory" in again,
         )
-        printed.begin_program(name if kind == "m" else None)
         if kind == "m":
             _forget_loaded(name)
         what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
-        process_state.apply(again)
         made.begin_program()
     except Exception as error:
         _start_over(argv, environ, error)

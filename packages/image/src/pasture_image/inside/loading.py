@@ -22,18 +22,17 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pasture.errors import ImageFailed, PastureError, refused
+from pasture_image.inside.notes import Note
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
     from types import ModuleType, TracebackType
 
-    from pasture_image.inside.notes import Note
     from pasture_image.inside.order import Order
-    from pasture_image.inside.process_state import State
     from pasture_image.inside.recording import Imports
-    from pasture_image.inside.renewed import Follows
-    from pasture_image.inside.trial import Outcome
+    from pasture_image.inside.trial import Trial
+    from pasture_image.inside.variables import VariablesRead
 
 _HIGH_DESCRIPTOR = 900
 _ROOM_FOR_DESCRIPTORS = 100
@@ -139,21 +138,9 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         ImageFailed: not all of that can be recorded.
     """
     from pasture.fork_safety import generators
-    from pasture.interpreter import native
-    from pasture_image.inside import (
-        loops,
-        made,
-        observing,
-        printed,
-        process_state,
-        program,
-        recording,
-        streams,
-    )
-    from pasture_image.inside.elsewhere import Elsewhere
-    from pasture_image.inside.notes import Note
+    from pasture_image.inside import loops, observing, output, process_state, program, recording
     from pasture_image.inside.trial import Trial
-    from pasture_image.inside.variables import VariablesRead, may_follow
+    from pasture_image.inside.variables import VariablesRead
 
     loops.begin()
     rehearsed: tuple[str, ...] = ()
@@ -162,13 +149,12 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
 
         with recording.own():
             rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
-    recorder = printed.Recorder()
+    recorder = output.Recorder()
     with recording.own():
         taken = _take_low_descriptors()
         trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
-        elsewhere = Elsewhere(lambda: _load_modules(order, rehearsed), environ, close[:1], record)
         before, began_s = process_state.read(), monotonic()
-    with trial, elsewhere:
+    with trial:
         with (
             VariablesRead(environ) as variables,
             observing.Observed(variables.read_all),
@@ -177,102 +163,59 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         ):
             _load_modules(order, rehearsed)
             if order.warm:
-                from pasture_image.inside.warm import find, warm
-
-                application = find(order.preload, order.application, load)
-                recording.mark(recording.WARMED)
-                native().forget_code_runs()  # what the warm-up runs is what programs will run
-                with variables.put_back():
-                    warm(application, order.warm)
+                _warm(order, variables)
         recording.mark(recording.OWN)
         program.end_loading()
-        streams.end_loading()
         load_s = monotonic() - began_s
-        outcome = trial.outcome(load_s)
-        _compare(before, outcome)
-        if outcome is not None:
-            names = () if order.warm else may_follow()  # no other load is warmed up
-            compared = elsewhere.compared(names, trial.values, load_s)
-            _note_kept(compared.kept, outcome)
-            _renew(compared.follows, compared.left, compared.paths)
-            observing.note(Note("made", one) for one in made.keep(compared.made))
-        unlike = printed.keep(outcome.printed if outcome is not None else None)
-        observing.note(Note("printed", name) for name in unlike)
-    for name in order.held:  # programs have none of them
-        os.environ.pop(name, None)
+        changed = process_state.changed(before, process_state.read())
+        observing.note(Note("state", words) for words in changed)
+        _compare(trial, record, load_s)
     for number in taken:
         posix.close(number)
 
 
 def _load_modules(order: Order, rehearsed: Iterable[str]) -> None:
-    from pasture_image.inside import observing, printed
+    from pasture_image.inside import observing, output
 
     for name in order.preload:
         observing.occasion = f"while {name} was loaded"
         load(name)
-        printed.take(name)
+        output.take(name)
     for name in rehearsed:
         with suppress(Exception):  # what only the rehearsal can import, it imports
             importlib.import_module(name)
-    if order.learned:
-        _build_profile(order.learned)
 
 
-def _compare(before: State, outcome: Outcome | None) -> None:
-    """Keep for `begin` what the load that counts, and a second one, have made of their processes.
+def _warm(order: Order, variables: VariablesRead) -> None:
+    from pasture.interpreter import native
+    from pasture_image.inside import recording
+    from pasture_image.inside.warm import find, warm
 
-    Raises:
-        ImageFailed: they have changed what no program can have again.
-    """
-    from pasture_image.inside import (
-        begin,
-        observing,
-        process_state,
-        program,
-        switches,
-        trial,
-        variables,
-    )
+    application = find(order.preload, order.application, load)
+    recording.mark(recording.WARMED)
+    native().forget_code_runs()  # what the warm-up runs is what programs will run
+    with variables.put_back():
+        warm(application, order.warm)
+
+
+def _compare(trial: Trial, record: int, load_s: float) -> None:
+    """Take over what a second load has shown; it is left out where that load fails."""
+    from pasture_image.inside import begin, made, observing, program, variables
     from pasture_image.inside.arguments import Question
-    from pasture_image.inside.notes import Note
 
-    states = outcome.states if outcome is not None else None
-    begin.again, left = process_state.changes((before, process_state.read()), states)
-    if left:
-        raise ImageFailed(
-            f"a preloaded module changes what a copy of its process has not: {', '.join(left)}",
-            hint="do not preload it, or have it do that when a program runs",
-        )
-    begin.seeded = trial.again_as_seeded(outcome)
-    if outcome is not None:
-        variables.narrow(outcome.walks, outcome.asked)
-        variables.set_in_c.update(outcome.set_in_c)
-        switches.readers = outcome.switches
-        observing.note(Note("option", name) for name in outcome.switches)
-        program.questions = tuple(Question(*question) for question in outcome.questions)
-
-
-def _note_kept(notes: Collection[Note], outcome: Outcome) -> None:
-    """Who has asked about arguments and keeps other values with others has read them."""
-    from pasture_image.inside import observing, program
-    from pasture_image.inside.notes import Note
-
-    differ = {owner for _, one in notes for owner in (one, one.rpartition(".")[0])}
+    outcome = trial.outcome(load_s)
+    if outcome is None:
+        return
+    begin.seeded = outcome.again_as_seeded()
+    variables.narrow(outcome.walks, outcome.asked)
+    variables.set_in_c.update(outcome.set_in_c)
+    program.questions = tuple(Question(*question) for question in outcome.questions)
+    compared = trial.compared(record, load_s)
+    differ = {owner for _, one in compared.kept for owner in (one, one.rpartition(".")[0])}
     program.readers = tuple(sorted({*outcome.readers} | differ.intersection(outcome.askers)))
     observing.note(Note("arguments", reader) for reader in program.readers)
-    is_own = program.has_folder
-    observing.note(n for n in notes if n.code != "folder" or not is_own(n.subject))
-
-
-def _renew(found: Mapping[str, Follows], left: Iterable[str], paths: Iterable[str]) -> None:
-    """Have each program put its own folders where variables name others than in this process."""
-    from pasture_image.inside import observing, renewed, variables
-    from pasture_image.inside.notes import Note
-
-    renewed.variables.update(found)
-    renewed.paths = tuple(paths)
-    variables.forget(found)
-    observing.note(Note("follows", one) for one in left)
+    observing.note(n for n in compared.kept if n.code != "folder" or not program.has_folder(n[1]))
+    observing.note(Note("made", one) for one in made.keep(compared.made))
 
 
 def load(name: str) -> ModuleType:
@@ -283,7 +226,8 @@ def load(name: str) -> ModuleType:
             is the mistake.
     """
     try:
-        return importlib.import_module(name)
+        exec(f"import {name}", {"__name__": "__main__"})  # whose warnings are shown
+        return sys.modules[name]
     except (Exception, SystemExit) as error:
         hint = "PYTHONPATH names the folders of modules of your own, each from / on"
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
@@ -300,19 +244,6 @@ def _own(entry: TracebackType | None) -> TracebackType | None:
     while entry is not None and entry.tb_frame.f_globals.get("__name__") in ours:
         entry = entry.tb_next
     return entry
-
-
-def _build_profile(text: str) -> None:
-    """Build the entries of a profile but for its requests; the outcome goes to standard error."""
-    from pasture.profile.build import build_in_image, problems_of, summary_of
-    from pasture.profile.file import parse
-    from pasture.trust.untrusted_text import printable
-
-    built = build_in_image(parse(text))
-    if not built:
-        return  # it has requests alone, or modules
-    for line in (summary_of(built), *problems_of(built)):
-        print(f"profile: {printable(line)}", file=sys.stderr, flush=True)
 
 
 def _take_low_descriptors() -> list[int]:

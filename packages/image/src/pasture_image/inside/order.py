@@ -50,11 +50,8 @@ class Order:
         application: `MODULE:NAME` of the WSGI or ASGI application that serves `warm`; "" for the
             first that is found.
         warm: requests that it serves before the image is taken.
-        learned: text of a profile, built as far as its entries are there.
         is_checked: whether Python files are compared at each start.
-        cpu: level of processors that it is for; "" for one like this machine's.
-        held: variables that hold a builder to that level: programs do not have them.
-        trusted: libraries that choose nothing by the processor, by name.
+        cpu: `processors.NATIVE`, or "" for processors of this machine's model.
         mode: of the file.
         secrets: that must not be in it.
         facts: of the machine: rule and value of each (`host`).
@@ -71,11 +68,8 @@ class Order:
     rehearses_imports: bool = False
     application: str = ""
     warm: tuple[str, ...] = ()
-    learned: str = ""
     is_checked: bool = True
     cpu: str = ""
-    held: tuple[str, ...] = ()
-    trusted: tuple[str, ...] = ()
     mode: int = 0o600
     secrets: tuple[Secret, ...] = ()
     facts: tuple[tuple[int, int], ...] = ()
@@ -101,7 +95,6 @@ class Built:
         modules: names of what is loaded.
         variables: which variables have to have which values; None: must not be set.
         notes: what programs get as it was when modules were loaded.
-        numpy: names of the features of processors that numpy has chosen functions for.
         bytes: of pages that are its own.
         sizes: bytes of all memory, by where it comes from.
         libraries: how each file that is mapped is known, by path.
@@ -115,7 +108,6 @@ class Built:
     modules: tuple[str, ...] = ()
     variables: dict[str, str | None] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
-    numpy: tuple[str, ...] = ()
     bytes: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)

@@ -83,11 +83,8 @@ def end_loading() -> None:
     _in_front = sys.path.index(_path[0]) if _in_front else 0
 
 
-def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool:
+def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
     """From now on a program is to run. Where a copy has come to life.
-
-    Args:
-        moves: whether the process changes its directory before it does.
 
     Returns:
         Whether the interpreter still has to put the program's folder first on the search path. What
@@ -107,7 +104,7 @@ def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool
         names[name] = os.getcwd()  # noqa: PTH109
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
         sys.modules.update(dict.fromkeys(_main_names, main_program.made_module()))
-    if sys.flags.safe_path or not (_in_front or _adds_directory or moves):
+    if sys.flags.safe_path or not (_in_front or _adds_directory):
         return True
     folder = _folder(argv[0])
     if _adds_directory and folder and (here := _folder("-m")) not in (None, folder):

@@ -94,6 +94,11 @@ UNCOUNTED_BEGINNINGS = ("PASTURE_", "_PASTURE_")
 """Variables that differ from start to start: by their whole names, and how they begin."""
 
 
+def says_secret(name: str) -> bool:
+    """Whether a variable's name says that its value is one."""
+    return _SAYS_SECRET.search(name) is not None
+
+
 def is_uncounted(name: str) -> bool:
     """Whether a variable differs from start to start, whatever a program is to do.
 

@@ -25,15 +25,12 @@ from pasture.observing import asker_besides
 from pasture_image.inside import environment, observing
 from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
 from pasture_image.inside.start_variables import (
-    BEGINNINGS,
-    NAMES,
     READ_AGAIN,
     always_read,
     beginnings,
     is_uncounted,
     started_with,
 )
-from pasture_image.inside.switches import VARIABLES
 
 ON_THE_WAY = frozenset((
     *(__name__, "pasture_image.inside.observing", "os", "collections.abc", "subprocess", "copy"),
@@ -95,17 +92,6 @@ def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]], asked: Iter
         _walkers.discard(module)
         _begins.update(walks[module][0])
         _contains.update(walks[module][1])
-
-
-def may_follow() -> tuple[str, ...]:
-    """Variables that code in Python alone has read, and the interpreter not at its start."""
-    own = _read - _read_in_c - changed.keys() - (NAMES - {"HOME"})
-    return tuple(sorted(name for name in own if not name.startswith(BEGINNINGS)))
-
-
-def forget(names: Iterable[str]) -> None:
-    """Modules know nothing of these any more: each program puts its own values in their place."""
-    _read.difference_update(names)
 
 
 def looked_for() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -328,5 +314,5 @@ def needed(
 def _read_again() -> frozenset[str]:
     """Variables whose reading is done again for each program: modules know nothing of them."""
     is_locale_known = observing.sets_locale or not READ_AGAIN.isdisjoint(_read)
-    again = (frozenset() if is_locale_known else READ_AGAIN) | (frozenset(VARIABLES) - _read)
+    again = frozenset() if is_locale_known else READ_AGAIN
     return again if "HOME" in _read else again | {"HOME"}

@@ -1,57 +1,20 @@
 """Whether the pages of an image are those that were written, without reading all at each start.
 
-Where the file system has fs-verity the kernel compares each page with a tree of hashes when it
-reads it from the disk, and lets no process write to the file. Elsewhere a service reads all of it
-once a boot before it starts: that is recorded with the boot, the file's identity and its times.
-
-Source: Linux Documentation/filesystems/fsverity.rst, include/uapi/linux/fsverity.h.
+A service
+reads all of it once a boot before it starts: that is recorded with the boot, the file's identity
+and its times.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
-import struct
-from contextlib import suppress
 from pathlib import Path
 
 from pasture.errors import ImageFailed
 from pasture.trust import private_files
 
-_ENABLE_VERITY = 0x40806685
-_GET_FLAGS = 0x80086601
-_IS_PROTECTED = 0x00100000
-_SHA256, _BLOCK_BYTES = 1, 4096
-_ARGUMENT = struct.Struct("<4I112x")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-
-
-def protect(path: Path) -> None:
-    """Have the kernel compare each page of a file, for good.
-
-    Raises:
-        ImageFailed: its file system has no fs-verity.
-    """
-    argument = _ARGUMENT.pack(1, _SHA256, _BLOCK_BYTES, 0)
-    with path.open("rb") as file:
-        try:
-            fcntl.ioctl(file, _ENABLE_VERITY, argument)
-        except OSError as error:
-            if error.errno != errno.EEXIST:
-                raise ImageFailed(
-                    f"{path} is there, but fs-verity cannot protect it: {error.strerror}",
-                    hint="ext4, f2fs and btrfs can: tune2fs -O verity; or omit --verity",
-                ) from None
-
-
-def is_protected(path: Path) -> bool:
-    """Whether the kernel compares each page of a file."""
-    with path.open("rb") as file, suppress(OSError):
-        (flags,) = struct.unpack("<q", fcntl.ioctl(file, _GET_FLAGS, bytes(8)))
-        return bool(flags & _IS_PROTECTED)
-    return False
 
 
 def was_checked(path: Path) -> bool:
