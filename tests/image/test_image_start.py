@@ -17,8 +17,6 @@ from pathlib import Path
 import pytest
 from images import STUB, TIMEOUT_S, Images
 
-from pasture.profile import file
-
 pytestmark = pytest.mark.integration
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
@@ -120,13 +118,11 @@ def test_an_image_that_was_built_with_lazy_imports_ends_its_programs_quietly(
 
 @pytest.mark.once
 def test_nothing_lies_in_an_image_but_what_is_meant_to(own_images: Images) -> None:
-    """With all that a build can do: a profile, a rehearsal, requests, a level of processors."""
+    """With all that a build can do: a rehearsal, requests, other processors."""
     own_images.module("warmed_site", APPLICATION)
     rehearsal = own_images.module("rehearsal", "import json\n")
-    profile = own_images.folder / "profile.json"
-    profile.write_text(file.Profile().text)
     own_images.built(
-        *("--preload", "warmed_site", "--profile", str(profile), "--warm", "/"),
+        *("--preload", "warmed_site", "--warm", "/"),
         *("--rehearse", str(rehearsal), "--rehearse-imports", "--cpu", "native"),
     )
     source = "import sys; print(*(n for n in sys.modules if n.startswith('pasture_image.')))"
@@ -319,7 +315,6 @@ def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--profile", "{lib}/fails.py"), "it is no profile"),
         (("--preload", "json", "--rehearse-imports"), "needs a rehearsal"),
         (("--preload", "warmed_site", "--warm", "/fails"), "no request of the warm-up"),
         (("--preload", "json", "--warm", "/"), "no application"),

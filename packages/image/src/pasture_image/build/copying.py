@@ -66,7 +66,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 hint="do not preload it, or have it do that when a program runs",
             )
         _require_allowed(order, found)
-        _ask_for_host(found)
+        notes = _asked_for(found)
         now = imports.search_again(_START_MODULES)
         found.changed.update(f"{folder}/{name}" for (folder, name), where in now.items()
                              if imports.sought.get((folder, name), where) != where)  # fmt: skip
@@ -103,7 +103,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 for name, value in needed.items()
                 if value is not None or name not in asked
             },
-            notes=_notes(walkers, len(asked), found),
+            notes=_notes(walkers, len(asked), found, notes),
             bytes=image.written_bytes,
             sizes=image.sizes,
             libraries=_shown(kept),
@@ -190,7 +190,9 @@ def _shown(kept: MadeOf) -> dict[str, str]:
     }
 
 
-def _notes(walkers: tuple[str, ...], asked: int, found: lookups.Found) -> tuple[Note, ...]:
+def _notes(
+    walkers: tuple[str, ...], asked: int, found: lookups.Found, more: tuple[Note, ...]
+) -> tuple[Note, ...]:
     started = [name for name in _START_MODULES if _reads_variables(sys.modules.get(name))]
     return (
         *(Note("variables", walker) for walker in walkers),
@@ -200,16 +202,19 @@ def _notes(walkers: tuple[str, ...], asked: int, found: lookups.Found) -> tuple[
         *sorted(found.refused),
         *(Note("kernel", path) for path in sorted(found.asked)),
         *(Note("terminal", lookups.STREAMS[number]) for number in sorted(found.terminals)),
-        *observing.notes(),
+        *more,
     )
 
 
-def _ask_for_host(found: lookups.Found) -> None:
-    """Have the host's name compared if modules have asked for it, and keep it."""
-    is_kept = any(note.code == "host" for note in observing.notes())
-    if is_kept and any(number == 1 for number, _ in found.questions):
+def _asked_for(found: lookups.Found) -> tuple[Note, ...]:
+    """Have the host's name compared if modules asked for it and keep it; notes."""
+    notes = observing.notes()
+    if all(number != 1 for number, _ in found.questions):
+        return tuple(note for note in notes if note.code != "host")
+    if any(note.code == "host" for note in notes):
         number = lookups.QUESTIONS.index("host") + 1
         found.questions[number, 0] = content_sum(os.fsencode(os.uname().nodename))
+    return notes
 
 
 def _require_allowed(order: Order, found: lookups.Found) -> None:

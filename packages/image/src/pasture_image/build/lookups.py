@@ -35,6 +35,12 @@ QUESTIONS = ("uname", "affinity", "limit", "user", "groups", "bind6", "host")
 """As src/stub/question.c numbers them, from 1 on."""
 _OF_LOAD = {"statfs": "filesystem", "connect": "network", "bind": "network"}
 _MODULES = (".py", ".pyc", ".so")
+_RENEWED = {
+    "limit": ("/multiprocessing/", "/billiard/"),
+    "uname": ("/platform.",),
+    "user": ("/gunicorn/",),
+}
+"""Questions of modules whose answers `begin` puts right in each program."""
 ENVIRONMENT = "/proc/self/environ"
 _ENVIRON = re.compile(r"/proc/[^/]+/environ")
 
@@ -128,9 +134,9 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
             continue
         if f"{path}/".startswith(f"{here}/"):
             if is_loading:
-                _note_relative(all_found, lookup, path[len(here) + 1 :], module)
+                _note_relative(all_found, lookup, path[len(here) + 1 :], module, is_import)
         elif f"{path}/".startswith(OF_THE_KERNEL):
-            if is_loading and not path.endswith(_MAPS):
+            if is_loading and not is_warmed and not path.endswith(_MAPS):
                 _note_kernel(all_found, lookup)
         elif writes(lookup):
             all_found.written.add(path)
@@ -154,6 +160,8 @@ def _note_question(all_found: Found, lookup: Lookup, module: str) -> None:
     if lookup.call in REFUSED:
         all_found.refused.add(Note(lookup.call, module))
         return
+    if any(part in module for part in _RENEWED.get(lookup.call, ())):
+        return
     number = QUESTIONS.index(lookup.call) + 1
     argument = lookup.flags if lookup.call == "limit" else 0
     all_found.questions[number, argument] = lookup.names
@@ -172,9 +180,11 @@ def _note_kernel(all_found: Found, lookup: Lookup) -> None:
         (all_found.answers if is_answer else all_found.asked).add(lookup.path)
 
 
-def _note_relative(all_found: Found, lookup: Lookup, name: str, module: str) -> None:
+def _note_relative(
+    all_found: Found, lookup: Lookup, name: str, module: str, is_import: bool | None
+) -> None:
     """The working directory is empty: what was not there must not be in the program's, either."""
-    if not name and lookup.call != "list":
+    if not name and (lookup.call != "list" or is_import):
         return
     if not name or writes(lookup) or not lookup.error:
         all_found.refused.add(Note("folder", module))

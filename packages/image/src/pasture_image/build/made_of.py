@@ -60,7 +60,7 @@ def made_of(
     if not order.is_checked:
         return MadeOf(facts, libraries, _files(stub, opened))
     answers = _answers(found)
-    folders = _folders(found, _names(sought))
+    folders = _folders(found, _names(sought, order.folder))
     now = {path: file_times(path) for path in found.files.keys() & found.changed}
     files = {**found.files, **now, **{file[0]: file for file in opened}}
     return MadeOf(
@@ -74,15 +74,17 @@ def made_of(
     )
 
 
-def _names(sought: Sought) -> dict[str, set[str]]:
+def _names(sought: Sought, here: str) -> dict[str, set[str]]:
     """What counts in folders in which modules were looked for, as `search.entries` takes it."""
     names: dict[str, set[str]] = {}
     for (folder, name), where in sought.items():
         is_open = where == "/" and not name.startswith("*")
-        names.setdefault(folder, set()).add(f"{name}/" if is_open else name)
+        place = _HERE if folder == here else folder
+        names.setdefault(place, set()).add(f"{name}/" if is_open else name)
     for folder in sys.path:
         names.setdefault(folder, set()).update(_START_FILES)
-    return {folder: counted for folder, counted in names.items() if folder[:1] == "/"}
+    names.pop(here, None)
+    return {place: counted for place, counted in names.items() if place[:1] in ("/", _HERE)}
 
 
 def _folders(found: Found, names: Mapping[str, set[str]]) -> tuple[Folder, ...]:
@@ -103,7 +105,9 @@ def _folders(found: Found, names: Mapping[str, set[str]]) -> tuple[Folder, ...]:
             path,
             *last_change,
             tuple(sorted(names.get(path, ()))),
-            tuple(sorted(search.entries(path, names[path]))) if path in names else (),
+            tuple(sorted(search.entries(path, names[path])))
+            if path in names and path != _HERE
+            else (),
             tuple(sorted(missing.get(path, ()))),
             sums.get(path) if path not in found.rewritten else None,
         )

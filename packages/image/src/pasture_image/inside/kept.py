@@ -124,16 +124,12 @@ def notes(own: Mapping[str, Any], written: Any, differ: Set[str]) -> list[tuple[
 
 def of_host(own: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Notes of values that have the host's name in them."""
-    name = os.uname().nodename
-    return (
-        [
-            ("host", owner(path))
-            for path, value in own.items()
-            if type(value) is str and name in value and not path.startswith(RENEWED)
-        ]
-        if name
-        else []
-    )
+    is_there = re.compile(rf"\b{re.escape(os.uname().nodename)}\b").search
+    return [
+        ("host", owner(path))
+        for path, value in own.items()
+        if type(value) is str and is_there(value) and not path.startswith(RENEWED)
+    ]
 
 
 def _code(value: Any, other: Any, pid: int, folder: str) -> str:
