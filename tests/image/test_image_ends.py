@@ -390,9 +390,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         (images.folder / "run" / "runtime").mkdir(
             parents=True
         )  # gunicorn looks whether it is there
-        images.built(
-            "--preload", f"held,{PRELOAD}", "--allow=kernel", *(f"--env={name}" for name in names)
-        )
+        images.built("--preload", f"held,{PRELOAD}", *(f"--env={name}" for name in names))
         yield Site(images, broker)
 
 

@@ -39,6 +39,7 @@ _RENEWED = {
     "limit": ("/multiprocessing/", "/billiard/"),
     "uname": ("/platform.",),
     "user": ("/gunicorn/",),
+    "kernel": ("/psutil/",),
 }
 """Questions of modules whose answers `begin` puts right in each program."""
 ENVIRONMENT = "/proc/self/environ"
@@ -137,7 +138,7 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
                 _note_relative(all_found, lookup, path[len(here) + 1 :], module, is_import)
         elif f"{path}/".startswith(OF_THE_KERNEL):
             if is_loading and not is_warmed and not path.endswith(_MAPS):
-                _note_kernel(all_found, lookup)
+                _note_kernel(all_found, lookup, module)
         elif writes(lookup):
             all_found.written.add(path)
         elif lookup.error in NOT_THERE:
@@ -172,7 +173,9 @@ def _is_program(thread: int, lookups: Iterable[Lookup]) -> bool:
     return any(one.thread == thread and one.call == "exec" for one in lookups)
 
 
-def _note_kernel(all_found: Found, lookup: Lookup) -> None:
+def _note_kernel(all_found: Found, lookup: Lookup, module: str) -> None:
+    if any(part in module for part in _RENEWED["kernel"]):
+        return
     if lookup.call == "open" and not lookup.error and stat.S_ISREG(lookup.mode):
         if is_environment(lookup.path):
             all_found.is_asked_by_python |= bool(lookup.flags & os.O_CLOEXEC)

@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -165,6 +166,11 @@ def _forget_modules_past() -> None:
             loaded[f"{name}.util"].MAXFD = os.sysconf("SC_OPEN_MAX")
     if "celery.utils.nodenames" in loaded:  # celery 5
         loaded["celery.utils.nodenames"].gethostname.clear()
+    if "psutil" in loaded:  # psutil 5 to 7: what the first answers are compared with
+        psutil, thread = loaded["psutil"], threading.get_ident()
+        for end in ("", "_2"):
+            setattr(psutil, f"_last_cpu_times{end}", {thread: psutil.cpu_times()})
+            setattr(psutil, f"_last_per_cpu_times{end}", {thread: psutil.cpu_times(percpu=True)})
     if "platform" in loaded:
         loaded["platform"]._uname_cache = None
     if "logging" in loaded:

@@ -43,6 +43,7 @@ _OWN = (
 """Modules whose state is each program's own."""
 RENEWED = (
     *("gunicorn.config.", "platform._uname_cache", "celery.utils.nodenames."),
+    "psutil._last_",
     *("logging._startTime", "threading._main_thread", "time.", "tempfile._name_sequence"),
     *("multiprocessing.process.", "billiard.process."),
     *("multiprocessing.util.MAXFD", "billiard.util.MAXFD", "uuid._"),
