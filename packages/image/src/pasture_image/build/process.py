@@ -34,7 +34,10 @@ import pasture_image.inside.eager
 pasture_image.inside.eager.begin()
 import pasture_image.inside.loading
 stopping = pasture_image.inside.loading.main()
-if stopping:
+if type(stopping) is tuple:
+    import pasture_image.inside.stopped
+    pasture_image.inside.stopped.wait(*stopping)
+elif stopping:
     import pasture_image.build.copying
     pasture_image.build.copying.copy_and_send(stopping, at_start)
 ''', {})

@@ -29,7 +29,6 @@ from pasture_image.inside import (
     program,
     reread,
     streams,
-    variables,
 )
 
 _python = ""
@@ -134,12 +133,12 @@ def _take_environ(environ: Sequence[bytes]) -> None:
         name, separator, value = variable.partition(b"=")
         if separator:
             data.setdefault(name, value)
-    for changed, to in variables.changed.items():
+    for changed, to in program.changed.items():
         if to is None:
             os.environ.pop(changed, None)
         else:
             os.environ[changed] = to
-    for name_in_c, value_in_c in variables.set_in_c.items():
+    for name_in_c, value_in_c in program.set_in_c.items():
         os.putenv(name_in_c, value_in_c)
     if data.get(b"TZ") != zone:
         time.tzset()

@@ -17,9 +17,8 @@ import stat
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from pasture.errors import ImageFailed, PastureError, refused
 from pasture_image.inside.notes import Note
@@ -58,13 +57,14 @@ class Stopping(NamedTuple):
     imports: Imports
 
 
-def main() -> Stopping | None:
+def main() -> Stopping | tuple[list[int], int, str, int] | None:
     """Load what the process at the other end of a socket orders.
 
     The descriptor's number is the only argument of the program.
 
     Returns:
-        The process to be copied; None if there is none, and the other end knows why.
+        The process to be copied, and in that process the arguments of `stopped.wait`; None if there
+        is none, and the other end knows why.
     """
     import socket
 
@@ -109,7 +109,7 @@ def main() -> Stopping | None:
         return None
     if pid == 0:
         _put_null(unused)
-        _wait_for_copy([channel.detach(), reader, environ, record], writer, order.python, parent)
+        return [channel.detach(), reader, environ, record], writer, order.python, parent
     posix.close(writer)
     return Stopping(channel, order, pid, reader, environ, record, imports)
 
@@ -201,15 +201,14 @@ def _warm(order: Order, variables: VariablesRead) -> None:
 def _compare(trial: Trial, record: int, load_s: float) -> None:
     """Take over what a second load has shown; it is left out where that load fails."""
     from pasture_image.inside import begin, made, observing, program, variables
-    from pasture_image.inside.arguments import Question
 
     outcome = trial.outcome(load_s)
     if outcome is None:
         return
     begin.seeded = outcome.again_as_seeded()
     variables.narrow(outcome.walks, outcome.asked)
-    variables.set_in_c.update(outcome.set_in_c)
-    program.questions = tuple(Question(*question) for question in outcome.questions)
+    program.set_in_c.update(outcome.set_in_c)
+    program.questions = tuple(program.Question(*question) for question in outcome.questions)
     compared = trial.compared(record, load_s)
     differ = {owner for _, one in compared.kept for owner in (one, one.rpartition(".")[0])}
     program.readers = tuple(sorted({*outcome.readers} | differ.intersection(outcome.askers)))
@@ -271,57 +270,3 @@ def _put_null(inodes: Collection[int]) -> None:
         if status.st_ino in inodes and stat.S_ISSOCK(status.st_mode):
             os.dup2(null, number, inheritable=False)
     posix.close(null)
-
-
-def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: int) -> None:
-    """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
-    import pasture
-    from pasture.interpreter import native
-    from pasture.proc.parent import end_with_parent
-    from pasture.sealing import exit, shown
-    from pasture.sealing.policy import POLICIES
-    from pasture.sealing.seal import HAS_LAZY_IMPORTS
-    from pasture_image.inside import begin, eager, loops
-
-    try:
-        end_with_parent(parent)
-        for number in inherited:
-            posix.close(number)
-        begin.prepare(python)
-        # What makes lazy imports loads ctypes, which keeps a file open.
-        taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
-        policy = POLICIES["seal"]  # what is written to a file gains nothing by huge pages
-        heap = tuple(step for step in policy.heap if step != "huge-pages")
-        exit.take_over_files()
-        report = pasture.seal(replace(policy, heap=heap))
-        shown.hide()
-        for number in taken:
-            posix.close(number)
-        address, _ = native().frozen_facts()
-        loaded = ",".join(sys.modules)
-        os.write(report_to, f"{address} {report}\n{loaded}\n".encode("utf-8", "replace"))
-        posix.close(report_to)
-        loops.prepare()
-        eager.end()
-    except BaseException as error:
-        _end(error)
-    begin.begin(*_freeze())
-
-
-def _freeze() -> Any:
-    """Stop; what comes to life gets what the extension has found out of its own start."""
-    from pasture.interpreter import native
-
-    try:
-        return native().freeze()
-    except BaseException as error:
-        _end(error)
-
-
-def _end(error: BaseException) -> NoReturn:
-    """End the process that is copied, which cannot be; the builder says so, too."""
-    if isinstance(error, (MemoryError, OSError)):
-        print(f"what is copied cannot go on: {error!r}", file=sys.stderr, flush=True)
-    else:
-        traceback.print_exception(error)
-    os._exit(1)

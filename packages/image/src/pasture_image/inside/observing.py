@@ -19,6 +19,7 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.observing import Audit, asker_besides
+from pasture_image.inside import generators, locales
 from pasture_image.inside.notes import Note
 
 _CONNECTORS = frozenset((__name__, "socket", "ssl", "asyncio", "asyncio.selector_events"))
@@ -31,9 +32,6 @@ _OF_LOCALE = (
 """What gives away the locale of characters, and which translations there are; other categories are
 those of C until a program sets them."""
 
-answers: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}
-"""What modules have asked of the locale, and what it was."""
-
 sets_locale = False
 """Whether modules have set the locale."""
 
@@ -45,9 +43,6 @@ occasion = ""
 
 connected: dict[int, str] = {}
 """By the inode of a connection: the module that opened it, and on which occasion."""
-
-used_sqlite = False
-"""Whether modules have opened a database."""
 
 _notes: set[Note] = set()
 
@@ -121,8 +116,7 @@ class Observed:
 
     @staticmethod
     def _database_opened(*_: object) -> None:
-        global used_sqlite
-        used_sqlite = True
+        generators.used_sqlite = True
 
     @staticmethod
     def _connected(socket: Any, _address: object) -> None:
@@ -139,7 +133,7 @@ class Observed:
             answer = plain(*args, **options)
             question = (plain, (*args, *options.values()))
             if is_hashable(question):
-                answers[question] = answer
+                locales.answers[question] = answer
             else:
                 sets_locale = True
             return answer

@@ -9,14 +9,50 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from pasture import main_program
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture_image.inside.arguments import LOADING, Question
+
+LOADING = ["-c"]
+
+
+class Question(NamedTuple):
+    """Whether an argument is, begins with, ends with or contains a text.
+
+    Attributes:
+        of_name: asked of what follows the last `/` alone.
+    """
+
+    kind: str
+    text: str
+    of_name: bool
+
+    def has_answer_of_load(self, argv: Sequence[str]) -> bool:
+        """Whether arguments have the answer that the one of a load has, whichever was asked."""
+        if any(map(self._answer, LOADING)):
+            return [self._answer(word) for word in argv] == [True]
+        return not any(map(self._answer, argv))
+
+    def _answer(self, word: str) -> bool:
+        return _KINDS[self.kind](word.rpartition("/")[2] if self.of_name else word, self.text)
+
+
+_KINDS: dict[str, Callable[[str, str], bool]] = {
+    "is": str.__eq__,
+    "begins": str.startswith,
+    "ends": str.endswith,
+    "contains": str.__contains__,
+}
+
+changed: dict[str, str | None] = {}
+"""Variables that loading has set or deleted (None)."""
+
+set_in_c: dict[str, str] = {}
+"""What code in C has set, without `os.environ`."""
 
 _argv = sys.argv
 _held = (0, 0)

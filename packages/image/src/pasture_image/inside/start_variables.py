@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from pasture_image.inside.locales import LOCALE
+
 _PYTHON = (
     *("ASYNCIODEBUG", "BREAKPOINT", "CASEOK", "COERCECLOCALE", "DEBUG", "DEVMODE"),
     *("DONTWRITEBYTECODE", "DUMPREFS", "DUMPREFSFILE", "EXECUTABLE", "FAULTHANDLER", "HASHSEED"),
@@ -33,12 +35,6 @@ _LINKER = (
     *("PRELOAD", "PROFILE", "PROFILE_OUTPUT", "SHOW_AUXV", "TRACE_LOADED_OBJECTS"),
     *("TRACE_PRELINKING", "USE_LOAD_BIAS", "VERBOSE", "WARN"),
 )
-_LOCALE = (
-    *("ALL", "ADDRESS", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES"),
-    *("MONETARY", "NAME", "NUMERIC", "PAPER", "TELEPHONE", "TIME"),
-)
-LOCALE = frozenset(f"LC_{name}" for name in _LOCALE)
-
 NAMES = frozenset((
     *(f"PYTHON{name}" for name in _PYTHON),
     *(f"LD_{name}" for name in _LINKER),

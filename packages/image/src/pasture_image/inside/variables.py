@@ -23,6 +23,7 @@ from pasture.errors import ImageFailed
 from pasture.interpreter import native
 from pasture.observing import asker_besides
 from pasture_image.inside import environment, observing
+from pasture_image.inside.program import changed
 from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
 from pasture_image.inside.start_variables import (
     READ_AGAIN,
@@ -38,12 +39,6 @@ ON_THE_WAY = frozenset((
     *("pty", "multiprocessing.popen_fork", "multiprocessing.context", "multiprocessing.process"),
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
-
-changed: dict[str, str | None] = {}
-"""What loading has set or deleted (None)."""
-
-set_in_c: dict[str, str] = {}
-"""What code in C has set, without `os.environ`."""
 
 _read: set[str] = set()
 _read_in_c: set[str] = set()
