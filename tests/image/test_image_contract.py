@@ -248,3 +248,30 @@ def test_an_edit_of_the_same_size_at_the_same_time_is_noticed_before_it_is_compi
     _edited(path)
     words = ("-c", "import settings; print(settings.VALUE)")
     assert own_images.run(*words).out == own_images.python(*words).out == b"2\n"
+
+
+def test_a_warning_that_an_import_shows_the_program_is_output(own_images: Images) -> None:
+    text = "import warnings; warnings.warn('old', DeprecationWarning, stacklevel=2)"
+    own_images.module("old", text)
+    done = own_images.build("--preload", "old")
+    assert (done.returncode != 0, "--allow output" in done.stderr) == (True, True), done.stderr
+
+
+def test_a_time_zone_that_a_module_has_asked_for_counts(own_images: Images) -> None:
+    own_images.module("zone", "import time; HOUR = time.localtime(0).tm_hour")
+    own_images.built("--preload", "zone")
+    assert own_images.why() == ""
+    assert own_images.why(environ={"TZ": "Asia/Tokyo"}).endswith(": TZ")
+
+
+def test_a_new_part_of_a_namespace_is_noticed(own_images: Images) -> None:
+    (own_images.lib / "space").mkdir()
+    (own_images.lib / "space" / "one.py").write_text("")
+    other = own_images.folder / "other"
+    other.mkdir()
+    own_images.environ["PYTHONPATH"] += f":{other}"
+    own_images.built("--preload", "space.one")
+    assert own_images.why() == ""
+    (other / "space").mkdir()
+    (other / "space" / "two.py").write_text("")
+    assert str(other) in own_images.why()

@@ -104,22 +104,6 @@ def test_a_byte_of_the_pages_is_found_by_check(images: Images, copied: Path) -> 
         flip(copied, at)
 
 
-def test_an_image_is_read_once_a_boot(images: Images, copied: Path, tmp_path: Path) -> None:
-    tmp_path.joinpath("run").mkdir(mode=0o700)
-    environ = {"XDG_RUNTIME_DIR": str(tmp_path / "run")}
-    words = ("check", "--once", str(copied))
-    assert "is complete" in images.pasture(*words, environ=environ).stdout
-    assert "since the last boot" in images.pasture(*words, environ=environ).stdout
-    flip(copied, 4096)  # which changes its times
-    done = images.pasture(*words, environ=environ)
-    assert (done.returncode, "is damaged" in done.stderr) == (17, True)
-    flip(copied, 4096)
-    [record] = tmp_path.glob("run/pasture/checked-*")
-    assert "is complete" in images.pasture(*words, environ=environ).stdout
-    record.write_text(f"another-boot{record.read_text()[36:]}")
-    assert "is complete" in images.pasture(*words, environ=environ).stdout
-
-
 # -- who could write it
 
 

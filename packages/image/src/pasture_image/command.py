@@ -389,18 +389,10 @@ def show(file: Path | None, json_file: Path | None) -> None:
 
 @command.command("check")
 @_FILE
-@click.option("--once", is_flag=True, help="Skip reading it if that was done since the last boot.")
-def check(file: Path, once: bool) -> None:
+def check(file: Path) -> None:
     """Compare all of an image with its checksums, and start a program out of it."""
-    from pasture_image.start import intact
-
-    if once and intact.was_checked(file):
-        _say(f"{file} was complete when it was read since the last boot, and has not changed")
-        return
     with _startable(file):
-        if once:
-            intact.note_checked(file)
-    _say(f"{file} is complete, and programs start out of it here")
+        _say(f"{file} is complete, and programs start out of it here")
 
 
 @command.command("remove")

@@ -77,8 +77,9 @@ def made_of(
 def _names(sought: Sought, here: str) -> dict[str, set[str]]:
     """What counts in folders in which modules were looked for, as `search.entries` takes it."""
     names: dict[str, set[str]] = {}
+    opened = {name for (_, name), where in sought.items() if where == "/" and name[:1] != "*"}
     for (folder, name), where in sought.items():
-        is_open = where == "/" and not name.startswith("*")
+        is_open = name in opened and not where.strip("/")  # a namespace has a part in any
         place = _HERE if folder == here else folder
         names.setdefault(place, set()).add(f"{name}/" if is_open else name)
     for folder in sys.path:

@@ -127,7 +127,6 @@ def _text(error: Exception) -> bytes:
 def _take_environ(environ: Sequence[bytes]) -> None:
     """As posixmodule.c fills `posix.environ`: the first of two with one name counts."""
     data: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
-    zone = data.get(b"TZ")
     data.clear()
     for variable in environ:
         name, separator, value = variable.partition(b"=")
@@ -140,8 +139,6 @@ def _take_environ(environ: Sequence[bytes]) -> None:
             os.environ[changed] = to
     for name_in_c, value_in_c in program.set_in_c.items():
         os.putenv(name_in_c, value_in_c)
-    if data.get(b"TZ") != zone:
-        time.tzset()
 
 
 def _take_signals(ignored: int) -> None:

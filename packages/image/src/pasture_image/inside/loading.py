@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from pasture_image.inside.variables import VariablesRead
 
 _HIGH_DESCRIPTOR = 900
+_AS_PROGRAM = eval("lambda name: __import__(name)", {"__name__": "__main__"})
+"""Imports: warnings of a deprecated module are shown to the program, as `python` shows them."""
 _ROOM_FOR_DESCRIPTORS = 100
 
 
@@ -225,7 +227,7 @@ def load(name: str) -> ModuleType:
             is the mistake.
     """
     try:
-        exec(f"import {name}", {"__name__": "__main__"})  # whose warnings are shown
+        _AS_PROGRAM(name)
         return sys.modules[name]
     except (Exception, SystemExit) as error:
         hint = "PYTHONPATH names the folders of modules of your own, each from / on"
@@ -239,7 +241,13 @@ def load(name: str) -> ModuleType:
 
 def _own(entry: TracebackType | None) -> TracebackType | None:
     """A traceback from the first line on that is not the import's."""
-    ours = (__name__, "importlib", "importlib._bootstrap", "importlib._bootstrap_external")
+    ours = (
+        __name__,
+        "__main__",
+        "importlib",
+        "importlib._bootstrap",
+        "importlib._bootstrap_external",
+    )
     while entry is not None and entry.tb_frame.f_globals.get("__name__") in ours:
         entry = entry.tb_next
     return entry

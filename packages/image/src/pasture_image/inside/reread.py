@@ -71,7 +71,6 @@ _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], Non
     **{("gettext", name): _nothing for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")},
     ("site", "HOME"): _nothing,  # where packages of the user are: `locales`
     ("sysconfig", "HOME"): _nothing,
-    ("", "TZ"): _nothing,  # the C library's, and `begin` has it read again
 }
 
 

@@ -39,7 +39,7 @@ NAMES = frozenset((
     *(f"PYTHON{name}" for name in _PYTHON),
     *(f"LD_{name}" for name in _LINKER),
     *LOCALE,
-    *("LANG", "LANGUAGE", "LOCPATH", "GLIBC_TUNABLES"),
+    *("LANG", "LANGUAGE", "LOCPATH", "TZ", "GLIBC_TUNABLES"),
     *("HOME", "SETUPTOOLS_USE_DISTUTILS"),
 ))  # fmt: skip
 """By their whole names. HOME is where packages of the user are; start files of packages read the

@@ -12,7 +12,6 @@ import os
 import posix
 import random
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -165,13 +164,11 @@ def _report(load: Callable[[], object], file: int) -> bytes:
 
 
 def _differ() -> Arguments:
-    """Have other arguments, another time zone and folder; nothing that it prints is seen."""
+    """Have other arguments and another folder; nothing that it prints is seen."""
     null = os.open(os.devnull, os.O_WRONLY)
     for number in (1, 2):
         os.dup2(null, number)
     os.close(null)
-    os.environ["TZ"] = "Asia/Tokyo"
-    time.tzset()
     os.chdir(f"{os.getcwd()}-2")  # noqa: PTH109 - `build.process` has made it
     return stand_in()
 

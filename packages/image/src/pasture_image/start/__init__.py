@@ -1,1 +1,1 @@
-"""How a program gets an image: installed, read once a boot, in a folder."""
+"""How a program gets an image: installed, or in a folder."""
