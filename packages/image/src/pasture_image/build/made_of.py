@@ -62,7 +62,8 @@ def made_of(
     answers = _answers(found)
     folders = _folders(found, _names(sought, order.folder))
     now = {path: file_times(path) for path in found.files.keys() & found.changed}
-    files = {**found.files, **now, **{file[0]: file for file in opened}}
+    archives = [file_times(path) for path in _names(sought, order.folder) if Path(path).is_file()]
+    files = {**found.files, **now, **{file[0]: file for file in (*opened, *archives)}}
     return MadeOf(
         facts,
         libraries,
@@ -91,6 +92,7 @@ def _names(sought: Sought, here: str) -> dict[str, set[str]]:
 def _folders(found: Found, names: Mapping[str, set[str]]) -> tuple[Folder, ...]:
     """All that are compared; a time is read before it is looked what is there."""
     paths = {*names, *found.missing, *found.listed, *_not_implied(found, names)}
+    paths = {path for path in paths if not os.path.isfile(path)}  # noqa: PTH113 - an archive
     times = {path: _last_change(path) for path in sorted(paths) if times_of(path) != MISSING}
     times |= {_HERE: (0, 0)} if _HERE in paths else {}  # another one for each program
     sums = {path: _sum_of_names(path) for path in found.listed}

@@ -296,7 +296,8 @@ def needed(
         Values by name; None for one that must not be set.
     """
     found = always_read(environ, beginnings(modules))
-    for name in _read_again():
+    own = {"TZ"} & changed.keys()  # modules set it anew, as Django does
+    for name in _read_again() | own:
         del found[name]
     found |= {name: environ.get(name) for name in _read}
     shown = started_with(environ, named)
