@@ -103,7 +103,7 @@ STACKS = {
     "ansible": Stack(
         "ansible-core", "ansible.cli.adhoc,ansible.executor.task_queue_manager",
         ("-m", "ansible", "localhost", "-m", "ping", "-i", "localhost,", "-c", "local"),
-        ("folder", "network", "filesystem"),
+        ("folder", "network", "filesystem", "kernel"),
     ),
     "mkdocs": Stack("mkdocs mkdocs-material", "mkdocs.commands.build,material.extensions.emoji",
                     ("-m", "mkdocs", "--version")),

@@ -72,6 +72,11 @@ class Description:
         """The row of a region that can be written to."""
         return next(at for at in self.rows("regions") if self.body[at + 28] == 3)
 
+    def of_library(self) -> int:
+        """The row of a region that is a part of the first library that has a build-id."""
+        at = [*self.rows("sources")].index(self.source(1))
+        return next(row for row in self.rows("regions") if self.body[row + 24] == at)
+
     def source(self, kind: int) -> int:
         """The first row of that kind: 0 the image, 1 a library with a build-id."""
         return next(at for at in self.rows("sources") if self.number(at) == kind)
@@ -114,6 +119,11 @@ def half_a_word(one: Description) -> None:
     lengthen(one, b"1234")
 
 
+def lengthen_questions(one: Description) -> None:
+    one["questions"], one["questions_at"] = 1, one["bytes"]
+    lengthen(one, struct.pack("<3Q", 99, 0, 0))
+
+
 def lengthen(one: Description, more: bytes) -> None:
     one.body += more
     one["bytes"] += len(more)
@@ -146,6 +156,16 @@ NONSENSE: dict[str, Callable[[Description], None]] = {
     "a stack in a library": change(
         "stack_source", lambda one: [*one.rows("sources")].index(one.source(1))
     ),
+    "a part of a library behind its end": row(
+        lambda one: (one.of_library() + 16, one.number(one.source(1) + 8) // OS_PAGE * OS_PAGE * 2)
+    ),
+    "a region in the stack": row(
+        lambda one: (one.writable(), one["stack_end"] - one["stack_limit_bytes"])
+    ),
+    "a stack pointer that is no word's": change(
+        "stack_pointer", lambda one: one["stack_pointer"] + 1
+    ),
+    "a question that no start knows": lengthen_questions,
     "a stack behind its source": change(
         "stack_offset", lambda one: one.number(one.source(0) + 8) - 8
     ),

@@ -218,7 +218,7 @@ def _asked_for(found: lookups.Found) -> tuple[Note, ...]:
 
 
 def _require_allowed(order: Order, found: lookups.Found) -> None:
-    """Raise ImageFailed if modules ask what no start can compare, and nobody has allowed that."""
+    """Raise ImageFailed if modules ask what no start can compare, and that is not allowed."""
     notes = (*found.refused, *(Note("kernel", path) for path in found.asked), *observing.notes())
     not_allowed = REFUSED.difference(order.allow)
     for note in sorted(notes):

@@ -164,7 +164,9 @@ def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, BuildId | Sum]:
 
 
 def _files(stub: Path, files: Iterable[FileTimes]) -> tuple[File, ...]:
-    found = {path: (size, os.access(path, os.R_OK)) for path, _, size, *_ in files}
+    found = {
+        path: (size, os.access(path, os.R_OK, effective_ids=True)) for path, _, size, *_ in files
+    }
     sums = host.sums(stub, (path for path, (_, is_readable) in found.items() if is_readable))
     return tuple(
         File(path, size, *_last_change(path), stat.S_IMODE(os.stat(path).st_mode), sums.get(path))  # noqa: PTH116

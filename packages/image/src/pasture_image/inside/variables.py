@@ -296,7 +296,7 @@ def needed(
         Values by name; None for one that must not be set.
     """
     found = always_read(environ, beginnings(modules))
-    own = {"TZ"} & changed.keys()  # modules set it anew, as Django does
+    own = {"TZ"} & changed.keys()  # modules set it again, as Django does
     for name in _read_again() | own:
         del found[name]
     found |= {name: environ.get(name) for name in _read}
