@@ -108,7 +108,8 @@ _OF_A_BUILD = (
         "--allow",
         type=click.Choice(sorted(REFUSED)),
         multiple=True,
-        help="Programs get what this was for the build, though a module asks for it.",
+        metavar="KIND",
+        help=f"Take over what no start can compare: {', '.join(sorted(REFUSED))}.",
     ),
     click.option(
         "--cpu",
@@ -215,7 +216,7 @@ def _with_recipe(recipe: Path, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@command.command("recipe", context_settings={"ignore_unknown_options": True})
+@command.command("recipe")
 @click.option(
     *("-o", "--output", "path"),
     type=click.Path(path_type=Path, dir_okay=False),
