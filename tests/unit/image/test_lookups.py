@@ -120,6 +120,10 @@ def test_what_modules_ask_is_a_question_or_is_refused() -> None:
     seen = of(record(*load, ("limit", "", 7), ("user", ""), ("network", ""), ("memory", "")))
     assert seen.questions.keys() == {(3, 7), (4, 0)}
     assert {note.code for note in seen.refused} == {"network", "memory"}
+    module = ("open", "/lib/multiprocessing/__pycache__/util.pyc")
+    once = of(record(*load, module, ("limit", "", 7)))
+    twice = of(record(*load, module, ("limit", "", 7), ("limit", "", 7)))
+    assert (once.questions.keys(), twice.questions.keys()) == (set(), {(3, 7)})
     warmed = of(record(*load, ("stat", WARMED), ("network", "")))
     assert (warmed.questions, warmed.refused) == ({}, set())
 

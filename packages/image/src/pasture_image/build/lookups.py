@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -36,12 +37,13 @@ QUESTIONS = ("uname", "affinity", "limit", "user", "groups", "bind6", "host")
 _OF_LOAD = {"statfs": "filesystem", "connect": "network", "bind": "network"}
 _MODULES = (".py", ".pyc", ".so")
 _RENEWED = {
-    "limit": ("/multiprocessing/", "/billiard/"),
-    "uname": ("/platform.",),
-    "user": ("/gunicorn/",),
-    "kernel": ("/psutil/",),
+    ("limit", "/multiprocessing/__pycache__/util."): 1,
+    ("uname", "/platform."): 1,
+    ("user", "/gunicorn/"): 2,
+    ("/proc/stat", "/psutil/"): 3,
 }
-"""Questions of modules whose answers `begin` puts right in each program."""
+"""How often modules ask a question when they are loaded whose answer `begin` puts right in each
+program; what is asked more often than that is another module's."""
 ENVIRONMENT = "/proc/self/environ"
 _ENVIRON = re.compile(r"/proc/[^/]+/environ")
 
@@ -65,6 +67,7 @@ class Found:
         asked: other files of the kernel.
         questions: the answer to each, by its number and argument.
         refused: what no start can compare.
+        renewed: questions that do not count, and how often they were asked.
         written: by the load itself.
         rewritten: of these, what it had read.
         is_asked_by_python: whether an environment was opened as Python code does, closed at exec.
@@ -83,6 +86,7 @@ class Found:
     asked: set[str] = field(default_factory=set)
     questions: dict[tuple[int, int], int] = field(default_factory=dict)
     refused: set[Note] = field(default_factory=set)
+    renewed: Counter[str] = field(default_factory=Counter)
     written: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
     is_asked_by_python: bool = False
@@ -161,11 +165,19 @@ def _note_question(all_found: Found, lookup: Lookup, module: str) -> None:
     if lookup.call in REFUSED:
         all_found.refused.add(Note(lookup.call, module))
         return
-    if any(part in module for part in _RENEWED.get(lookup.call, ())):
+    if _is_renewed(all_found, lookup.call, module):
         return
     number = QUESTIONS.index(lookup.call) + 1
     argument = lookup.flags if lookup.call == "limit" else 0
     all_found.questions[number, argument] = lookup.names
+
+
+def _is_renewed(all_found: Found, question: str, module: str) -> bool:
+    for (known, part), times in _RENEWED.items():
+        if known == question and part in module:
+            all_found.renewed[known] += 1
+            return all_found.renewed[known] <= times
+    return False
 
 
 def _is_program(thread: int, lookups: Iterable[Lookup]) -> bool:
@@ -174,7 +186,7 @@ def _is_program(thread: int, lookups: Iterable[Lookup]) -> bool:
 
 
 def _note_kernel(all_found: Found, lookup: Lookup, module: str) -> None:
-    if any(part in module for part in _RENEWED["kernel"]):
+    if lookup.call == "open" and _is_renewed(all_found, lookup.path, module):
         return
     if lookup.call == "open" and not lookup.error and stat.S_ISREG(lookup.mode):
         if is_environment(lookup.path):
