@@ -499,13 +499,6 @@ def die_with_parent(signal: int, /) -> None:
 def dumpable() -> int:
     """Whether others of this process's user may read its memory: PR_GET_DUMPABLE(2const)."""
 
-def set_dumpable(value: int, /) -> None:
-    """Change that.
-
-    Raises:
-        OSError: no such value.
-    """
-
 def signal_action(number: int, /) -> bytes:
     """The action of a signal as the kernel has it: `struct sigaction`."""
 

@@ -27,7 +27,8 @@
 static bool
 is_untouched(const struct stat *s, uint64_t inode, uint64_t changed_ns)
 {
-    uint64_t now = (uint64_t)s->st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)s->st_ctim.tv_nsec;
+    uint64_t now =
+        (uint64_t)s->st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)s->st_ctim.tv_nsec;
     return changed_ns && inode == s->st_ino && now == changed_ns;
 }
 

@@ -304,7 +304,8 @@ stack_fits(const manifest *m)
         }
     }
     const manifest_source *source = &manifest_sources(m)[m->stack_source];
-    return m->stack_pointer % sizeof(uint64_t) == 0 && source->kind == MANIFEST_IMAGE && m->stack_offset <= source->bytes
+    return m->stack_pointer % sizeof(uint64_t) == 0 && source->kind == MANIFEST_IMAGE
+           && m->stack_offset <= source->bytes
            && m->stack_length <= source->bytes - m->stack_offset;
 }
 

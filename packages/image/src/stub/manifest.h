@@ -67,10 +67,10 @@ typedef struct {
 typedef struct {
     uint64_t path;              /* of a folder */
     uint64_t inode, changed_ns; /* the rest is compared where they differ */
-    uint64_t names;          /* texts: what counts in it, as in pasture_image/build/search.py */
-    uint64_t found;          /* texts: entries that count; `name/` for a folder */
-    uint64_t missing;        /* texts: paths at which there must be nothing */
-    uint64_t is_listed, sum; /* content_sum_of_names */
+    uint64_t names;             /* texts: what counts in it, as in pasture_image/build/search.py */
+    uint64_t found;             /* texts: entries that count; `name/` for a folder */
+    uint64_t missing;           /* texts: paths at which there must be nothing */
+    uint64_t is_listed, sum;    /* content_sum_of_names */
 } manifest_searched;
 
 typedef struct {

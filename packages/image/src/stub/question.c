@@ -15,7 +15,8 @@
 
 #define MAX_GROUPS 65536
 
-static const char *const names[] = {"uname", "affinity", "limit", "user", "groups", "bind6", "host"};
+static const char *const names[] = {"uname",  "affinity", "limit", "user",
+                                    "groups", "bind6",    "host"};
 
 uint64_t
 question_number(const char *name)

@@ -207,8 +207,7 @@ add_call(struct sock_filter *code, size_t n, const call *c)
         n = add(code, n, EQUAL(0, 1));
     }
     n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-    bool may_pass =
-        c->number == SYS_prctl || c->number == SYS_ioctl || c->number == SYS_prlimit64;
+    bool may_pass = c->number == SYS_prctl || c->number == SYS_ioctl || c->number == SYS_prlimit64;
     return may_pass ? add(code, n, RETURN(SECCOMP_RET_ALLOW)) : n;
 }
 
