@@ -123,9 +123,7 @@ class Import:
                     yield _shared(named, Reason.LISTENER, where, _IN_POST_FORK)
             elif is_locked(number):
                 yield _shared(f"the lock on {name}", Reason.LOCK, where, _IN_POST_FORK)
-            elif (
-                stat.S_ISREG(what.st_mode) and not what.st_nlink and not name.startswith(_OF_MEMORY)
-            ):
+            elif _has_no_name(what) and not name.startswith(_OF_MEMORY):
                 yield _shared(f"the temporary file {name}", Reason.FILE, where, _EACH)
             elif (line := self._origins.of_database(name)) is not None:
                 yield _shared(f"the SQLite database {name}", Reason.DATABASE, line, _IN_POST_FORK)
@@ -141,7 +139,8 @@ class Import:
             named = f"process {pid} ({_name_of_process(pid)})"
             yield _shared(named, Reason.PROCESS, self._origins.of_process(), _START)
         for name, _ in _shared_memory() - self._mapped:
-            yield _shared(f"shared memory ({name})", Reason.MEMORY, "", _EACH)
+            where = self._origins.created.get(name.removesuffix(" (deleted)"), "")
+            yield _shared(f"shared memory ({name})", Reason.MEMORY, where, _EACH)
         if frozenset(_timers()) - self._timers:
             yield Hazard("a timer that the import has set", "set it in each worker", Reason.TIMER)
         yield from _loops()
@@ -149,6 +148,10 @@ class Import:
 
 def _shared(what: str, kind: Reason, where: str, hint: str) -> Hazard:
     return Hazard(what, hint, kind, fate=SHARED, where=where)
+
+
+def _has_no_name(what: os.stat_result) -> bool:
+    return stat.S_ISREG(what.st_mode) and not what.st_nlink
 
 
 def _children() -> frozenset[int]:
