@@ -233,7 +233,7 @@ test-sites: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.sites $(ARGS)
 test-versions: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.sites --versions $(ARGS)
-test-holding: .venvs/3.14/.stamp ## What an application holds
+test-holding: .venvs/3.14/.stamp ## What programs hold
 	@$(PYTHON) -m matrix.holding --resume $(ARGS)
 test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain and under pasture, of 16 engines
 	@$(PYTHON) -m matrix.identity --resume $(ARGS)

@@ -14,6 +14,7 @@ import io
 import json
 import pkgutil
 import sys
+from pathlib import Path
 import warnings
 from collections import Counter
 
@@ -49,7 +50,7 @@ def all_types() -> list[type]:
 
 
 def libraries() -> list[tuple[int, int, str]]:
-    with open("/proc/self/maps") as lines:
+    with Path("/proc/self/maps").open() as lines:
         rows = [line.split() for line in lines]
     spans = [(row[0].split("-"), row[5]) for row in rows if len(row) > 5 and "x" in row[1]]
     return [(int(first, 16), int(end, 16), path) for (first, end), path in spans]
