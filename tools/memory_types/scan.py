@@ -14,9 +14,9 @@ import io
 import json
 import pkgutil
 import sys
-from pathlib import Path
 import warnings
 from collections import Counter
+from pathlib import Path
 
 from pasture import _native
 
