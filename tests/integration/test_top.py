@@ -40,7 +40,8 @@ def test_one_table_as_plain_text_has_a_line_for_each_process(herd):
     command = [sys.executable, "-m", "pasture", "top", str(herd.pid), "--once"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
+    state, *lines = done.stdout.splitlines()
+    assert state == "sealed"
     assert lines[0].split() == [column.title for column in text_table.COLUMNS]
     shown = {int(line.split()[0]): line.split()[1] for line in lines[1:4]}
     assert shown == {
