@@ -101,8 +101,9 @@ def test_what_the_user_accepts_is_sealed_in_and_named(start):
     assert "hazard: thread" in server.log
 
 
-def test_what_gunicorn_itself_preloads_is_named_alone(start):
-    server = start("thread", "--preload")
+@pytest.mark.parametrize("held", ["thread", "listener of logging"])
+def test_what_gunicorn_itself_preloads_is_named_alone(start, held):
+    server = start(held, "--preload")
     assert PLAIN not in server.log
     assert "hazard: thread" in server.log
 
