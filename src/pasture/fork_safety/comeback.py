@@ -49,11 +49,11 @@ def try_once() -> None:
     # The program's handler would wait for a child that it does not know.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
     try:
-        with warnings.catch_warnings():  # of a fork beside threads, which may be an error
+        with warnings.catch_warnings():  # of a fork next to threads, which may be an error
             warnings.simplefilter("ignore")
             pid = os.fork()
             if pid == 0:
-                _tell(write)
+                _report(write)
         os.close(write)
         _returning.update(_heard(read).split())
         os.kill(pid, signal.SIGKILL)
@@ -66,7 +66,7 @@ def try_once() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _tell(write: int) -> None:
+def _report(write: int) -> None:
     try:
         own = threading.current_thread()
         names = [target_of(thread) for thread in threading.enumerate() if thread is not own]
