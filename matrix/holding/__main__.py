@@ -1,16 +1,17 @@
 """Starts servers whose application holds a thread, a lock, a connection, ..., plain and not.
 
-    python -m matrix.holding [HELD...] [--engine NAME] [--at MOMENT] [--mode NAME] [--resume]
+    python -m matrix.holding [--resume] [WORD...]
 
-Prints what differs from plain. A difference without a list or a refork, which was not asked for,
-makes the exit status 1. What was found is kept in var/holding.
+A word is a server, a moment (import, module, request), a mode, or a thing that is held. Prints what
+differs from plain; a difference in what runs by default makes the exit status 1. What was found
+is kept in var/holding.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import click
 
@@ -27,18 +28,13 @@ KNOWN = (("ids", "import"),)
 STORE = Store(REPOSITORY / "var" / "holding", Outcome)
 
 
-def all_held() -> list[str]:
-    """The names in the application's table."""
-    return re.findall(r'^    "([^"]*)": ', (PROGRAMS / "holding_app.py").read_text(), re.M)
-
-
 def outcomes(holding: Holding, modes: Sequence[str], resume: bool) -> dict[str, Outcome]:
     """Those that are kept for this tree, or new ones."""
     names = {mode: f"{holding.engine}, {holding.held}, {holding.at}, {mode}" for mode in modes}
     of = build_digest(("src", "tests/programs"))
     kept = {mode: STORE.kept(name, of) for mode, name in names.items()} if resume else {}
     found = {mode: one for mode, one in kept.items() if one is not None}
-    if "plain" in found and len(found) >= len(modes) - 1:  # not all engines refork
+    if "plain" in found and len(found) >= len(modes) - 1:  # not all servers refork
         return found
     for mode, outcome in holding.outcomes(modes):
         STORE.keep(names[mode], outcome, of)
@@ -46,35 +42,35 @@ def outcomes(holding: Holding, modes: Sequence[str], resume: bool) -> dict[str, 
     return found
 
 
+def report(holding: Holding, found: dict[str, Outcome]) -> bool:
+    """Print a line a mode; whether all is as in plain workers, or asked for."""
+    fine, plain = True, found.pop("plain")
+    for mode, outcome in found.items():
+        new = [word for word in outcome.wrong if word not in plain.wrong]
+        fine &= not new or mode in ASKED_FOR or (holding.held, holding.at) in KNOWN
+        why = f" (plain: {outcome.why_plain[:120]})" if outcome.why_plain else ""
+        what = f"{holding.engine} | {holding.held or 'nothing'} at {holding.at} | {mode}"
+        click.echo(f"{what} | {', '.join(new) or 'as plain'}{why}")
+    return fine
+
+
 @click.command(help=__doc__)
-@click.argument("held", nargs=-1)
-@click.option("--engine", "engines", multiple=True, type=click.Choice(list(COMMANDS)))
-@click.option("--at", "moments", multiple=True, type=click.Choice(MOMENTS))
-@click.option("--mode", "modes", multiple=True, type=click.Choice(list(MODES)))
+@click.argument("words", nargs=-1)
 @click.option("--resume", is_flag=True, help="Not what was run before, on the same sources.")
-def main(
-    held: Sequence[str],
-    engines: Sequence[str],
-    moments: Sequence[str],
-    modes: Sequence[str],
-    resume: bool,
-) -> None:
-    fine = True
-    for engine in engines or COMMANDS:
-        for at in moments or MOMENTS:
-            for name in held or (all_held() if at == "import" else LATE):
-                chosen = [mode for mode in MODES if not modes or mode in (*modes, "plain")]
-                found = outcomes(Holding(name, at, engine), chosen, resume)
-                plain = found.pop("plain")
-                for mode, outcome in found.items():
-                    new = [word for word in outcome.wrong if word not in plain.wrong]
-                    fine &= not new or mode in ASKED_FOR or (name, at) in KNOWN
-                    why = f" (plain: {outcome.why_plain[:120]})" if outcome.why_plain else ""
-                    words = ", ".join(new) or "as plain"
-                    click.echo(f"{engine} | {name or 'nothing'} at {at} | {mode} | {words}{why}")
-                if plain.wrong:
-                    click.echo(f"{engine} | {name} at {at} | plain | {', '.join(plain.wrong)}")
-    sys.exit(0 if fine else 1)
+def main(words: Sequence[str], resume: bool) -> None:
+    table = (PROGRAMS / "holding_app.py").read_text()
+    all_held = re.findall(r'^    "([^"]*)": ', table, re.M)
+
+    def chosen(known: Collection[str]) -> list[str]:
+        return [one for one in known if one in words] or list(known)
+
+    modes = ["plain", *(mode for mode in chosen(MODES) if mode != "plain")]
+    things = [Holding(held, at, engine)
+              for engine in chosen(COMMANDS)
+              for at in chosen(MOMENTS)
+              for held in chosen(all_held)
+              if at == "import" or held in LATE]  # fmt: skip
+    sys.exit(0 if all([report(one, outcomes(one, modes, resume)) for one in things]) else 1)
 
 
 if __name__ == "__main__":

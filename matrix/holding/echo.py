@@ -35,27 +35,20 @@ class Echo(socketserver.StreamRequestHandler):
         while header := self.rfile.readline().strip().lower():
             if header.startswith(b"content-length:"):
                 size = int(header.split(b":")[1])
-        answer = path
         if size:
             arguments, _ = xmlrpc.client.loads(self.rfile.read(size).decode())
-            answer = xmlrpc.client.dumps((arguments[0],), methodresponse=True).encode()
+            path = xmlrpc.client.dumps((arguments[0],), methodresponse=True).encode()
         head = b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n"
-        self.wfile.write(head % len(answer) + answer)
-
-
-class _Tcp(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-
-
-class _Unix(socketserver.ThreadingUnixStreamServer):
-    daemon_threads = True
+        self.wfile.write(head % len(path) + path)
 
 
 @contextmanager
 def echoing(path: Path) -> Iterator[int]:
     """Listen on loopback and on a socket in the file system; gives the port."""
-    with _Tcp(("127.0.0.1", 0), Echo) as tcp, _Unix(str(path), Echo) as unix:
+    tcp = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo)
+    with tcp, socketserver.ThreadingUnixStreamServer(str(path), Echo) as unix:
         for server in (tcp, unix):
+            server.daemon_threads = True
             threading.Thread(target=server.serve_forever, daemon=True).start()
         yield tcp.server_address[1]
         tcp.shutdown()

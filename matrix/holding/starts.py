@@ -13,7 +13,7 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,8 @@ class Holding:
         folder = top / mode.replace(" ", "-")
         folder.mkdir()
         python, port = python_for("holding"), free_port()
-        with echoing(folder / "echo") as echo, self._broker(folder) as broker:
+        broker_of = redis_server(folder) if self.engine == "celery" else nullcontext("")
+        with echoing(folder / "echo") as echo, broker_of as broker:
             named = {"HOLDS": self.held, "HELD_AT": self.at, "HELD_IN": str(folder)}
             named |= {"HELD_PORT": str(free_port() if self.held == "port" else echo)}
             named |= {"HELD_BROKER": broker, "PYTHONPATH": str(PROGRAMS), "HOME": str(folder)}
@@ -115,14 +116,6 @@ class Holding:
                 answers = self._answers(group, port, env, python, mode)
                 found = _PLAIN.search(group.log)
             return Outcome(wrong(answers), found[1] if found else "")
-
-    @contextmanager
-    def _broker(self, folder: Path) -> Iterator[str]:
-        if self.engine != "celery":
-            yield ""
-            return
-        with redis_server(folder) as url:
-            yield url
 
     def _answers(
         self, group: Group, port: int, env: Mapping[str, str], python: Path, mode: str
@@ -166,23 +159,16 @@ def _get(port: int) -> Any:
 
 def wrong(answers: Sequence[Any]) -> tuple[str, ...]:
     """What is not as an application with workers of its own expects. Pure."""
-    failed = {one for one in answers if isinstance(one, str)}
+    words = {one for one in answers if isinstance(one, str)}
     found = [one for one in answers if not isinstance(one, str)]
-    leaders = len({one["pid"] for one in found if one["leader"]})
     texts = Counter(one["there"] for one in found if isinstance(one["there"], str))
-    given = {
-        text: number for text, number in texts.items() if text.startswith(("id ", "password "))
-    }
-    words = {_OWN.sub("N", text)[:100] for text in texts if text not in given and text != HOST}
-    return tuple(
-        filter(
-            None,
-            (
-                *sorted(failed),
-                *sorted(words),
-                "not there" if any(one["there"] is False for one in found) else "",
-                "given twice" if any(number > 1 for number in given.values()) else "",
-                "several leaders" if leaders > 1 else "",
-            ),
-        )
-    )
+    for text, number in texts.items():
+        if text.startswith(("id ", "password ")):
+            words |= {"given twice"} if number > 1 else set()
+        elif text != HOST:
+            words.add(_OWN.sub("N", text)[:100])
+    if any(one["there"] is False for one in found):
+        words.add("not there")
+    if len({one["pid"] for one in found if one["leader"]}) > 1:
+        words.add("several leaders")
+    return tuple(sorted(words))

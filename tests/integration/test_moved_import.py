@@ -135,6 +135,16 @@ def test_a_mold_whose_import_holds_something_leaves_it_to_plain_workers(start, h
     assert PLAIN in server.log
 
 
+@pytest.mark.parametrize("held", ["executor", "listener of logging", "read file"])
+def test_workers_of_each_generation_have_what_comes_back_in_children(start, held):
+    server = start(held, options=REFORK)
+    assert [one["there"] for one in answers(server).values()] == [True] * WORKERS
+    for _ in range(6):
+        server.get("/")
+    server.wait_until_it_logs("all workers are of generation 1")
+    assert [one["there"] for one in answers(server).values()] == [True] * WORKERS
+
+
 def test_hup_to_code_that_holds_something_leaves_the_old_workers(serve, tmp_path):
     (tmp_path / "changing.py").write_text("from holding_app import app\n")
     server = serve(app="changing:app", options=REFORK, env={"PYTHONDONTWRITEBYTECODE": "1"})

@@ -375,7 +375,7 @@ def hold_passwords():
 
 
 def hold_base():
-    """The address that the first request came to, as of a site that sends mails with links."""
+    """The address that the first request came to, for links in mails."""
     base = [host]
 
     def is_right():

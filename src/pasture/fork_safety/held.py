@@ -195,7 +195,7 @@ def _shared_memory() -> frozenset[tuple[str, int]]:
 def _pipes() -> frozenset[int]:
     """Inodes of the pipes of which both ends are here: what one worker writes, another would read.
 
-    Under gevent a hub has some, which it makes again in each child.
+    libev makes those of a hub of gevent again in each child.
     """
     ends: dict[bool, set[int]] = {True: set(), False: set()}
     for number, what in open_files():

@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -31,7 +31,7 @@ _executors: WeakSet[Any] = WeakSet()
 _listeners: WeakSet[Any] = WeakSet()
 _before: WeakSet[threading.Thread] | None = None
 """Threads of the engine, and of what it has imported as it does without pasture."""
-_is_noted = False
+_is_noted = _is_passed_on = False
 _modules = _hooks = 0
 
 
@@ -56,6 +56,17 @@ def note() -> None:
         with suppress(AttributeError, TypeError):
             _note(thread.executor_reference)
     _listeners.update(filter(None, map(_listener_of, threading.enumerate())))
+
+
+@contextmanager
+def passed_on() -> Iterator[None]:
+    """Fork in the `with` block a child that forks once more and ends: that one is put in order."""
+    global _is_passed_on
+    _is_passed_on = True
+    try:
+        yield
+    finally:
+        _is_passed_on = False
 
 
 def comes_back(thread: threading.Thread) -> bool:
@@ -112,8 +123,9 @@ def put_in_order(caller: FrameType | None = None) -> None:
     Args:
         caller: what has forked, if that is Python's.
     """
-    global _is_noted
-    if not _is_noted:
+    global _is_noted, _is_passed_on
+    if not _is_noted or _is_passed_on:
+        _is_passed_on = False
         return
     _is_noted = False
     for step in _steps(caller):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pasture.fork_safety import close, streams, survey
+from pasture.fork_safety import close, inherited, streams, survey
 from pasture.own_values import generators
 from pasture.reasons import Hazard, Reason
 from pasture.refork.channel import CLOSED, Channel, channel_of
@@ -204,7 +204,8 @@ def fork_orphan() -> bool:
     # An ending signal's handler raises, which Python drops in the hooks of a fork.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        between = os.fork()
+        with inherited.passed_on():
+            between = os.fork()
         if between == 0:
             try:
                 grandchild = os.fork()
