@@ -1,6 +1,6 @@
 /* Compares addresses of slots with the code of loaded libraries, and names with the list.
  *
- * The list is an allow list: what it lacks costs the pages of its own objects, what stands on it wrongly is
+ * The list is an allow list: what it lacks costs the pages of its own objects, what is on it wrongly is
  * never given back. `tools/memory-types` shows the types of many packages, and which rows they match.
  * Rows are types, not whole libraries: a KDTree of scikit-learn and a numpy.broadcast hold a buffer out
  * of sight.
