@@ -244,7 +244,7 @@ test-engines: .venvs/3.14/.stamp ## Clusters and servers that are no requirement
 test-gpu: ## Training loops, servers and images on one GPU
 	@$(GPU_PYTHON) -m pytest -q -rs -c /dev/null --rootdir . -p no:cacheprovider benchmarks/gpu $(ARGS)
 test-libraries: .venvs/3.14/library-packages.stamp
-	@$(PYTHON) -m pytest -q -rs tests/libraries/each_library.py $(ARGS)
+	@$(PYTHON) -m pytest -q -rs tests/libraries/each_library.py tests/libraries/each_end.py $(ARGS)
 
 #: test-image-recipes, -libraries | Jupyter, Ray, ... out of images; numpy, torch, ... before a seal and after
 test-image-recipes: $(patsubst %,.venvs/3.14/%-packages.stamp,image ray helper)

@@ -115,7 +115,7 @@ def register_owner(kind: type, sample: object, owned: object, /) -> bool:
 
 def memory_types() -> tuple[tuple[str, str | None, str], ...]:
     """Types of extensions that are known to hold memory alone: a name, part of the path of the
-    library or None, and what they hold. A star at the end of a name stands for anything."""
+    library or None, and what they hold. What follows a star is somewhere in the rest of a name."""
 
 def register_memory_type(kind: type, /) -> None:
     """Say that objects of a type hold memory alone."""

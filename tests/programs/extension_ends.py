@@ -1,8 +1,8 @@
 """Objects of extensions that hold a lock, a file, a mapping or a buffer, one kind a run.
 
 `python extension_ends.py KIND [seal]` makes one, seals or does not, drops it, and prints whether
-what it held was given back before and after. Each kind is a function that returns the object and
-a function that looks. What it imports is its package.
+what it held was given back before and after. Each kind is a function that returns the object and a
+function that looks. What it imports is its package.
 """
 
 from __future__ import annotations

@@ -49,9 +49,14 @@ def all_types() -> list[type]:
     return list(found.values())
 
 
+def matches(name: str, row: str) -> bool:
+    """As `src/native/seal/memory_types.c` has it."""
+    first, star, rest = row.partition("*")
+    return name.startswith(first) and rest in name[len(first) :] if star else name == row
+
+
 def libraries() -> list[tuple[int, int, str]]:
-    with Path("/proc/self/maps").open() as lines:
-        rows = [line.split() for line in lines]
+    rows = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
     spans = [(row[0].split("-"), row[5]) for row in rows if len(row) > 5 and "x" in row[1]]
     return [(int(first, 16), int(end, 16), path) for (first, end), path in spans]
 
@@ -63,7 +68,7 @@ def main() -> None:
             import_all(name)
     maps = libraries()
     interpreter = next(path for first, end, path in maps if first <= slot(object, DEALLOC_AT) < end)
-    rows = [name for name, _ in _native.memory_types()]
+    rows = [(name, library) for name, library, _ in _native.memory_types()]
     counts = Counter(map(type, gc.get_objects()))
     types, matched = [], set()
     for kind in all_types():
@@ -72,9 +77,7 @@ def main() -> None:
         if path == interpreter or "/lib-dynload/" in path:
             continue
         name = ctypes.string_at(slot(kind, NAME_AT) or 0).decode(errors="replace")
-        of_type = {
-            row for row in rows if row == name or (row[-1] == "*" and name.startswith(row[:-1]))
-        }
+        of_type = {row for row, library in rows if matches(name, row) and (library or "") in path}
         matched |= of_type
         types.append(
             {
@@ -87,7 +90,9 @@ def main() -> None:
                 "path": path,
             }
         )
-    json.dump({"types": types, "rows": rows, "matched": sorted(matched)}, sys.stdout)
+    json.dump(
+        {"types": types, "rows": [row for row, _ in rows], "matched": sorted(matched)}, sys.stdout
+    )
 
 
 if __name__ == "__main__":

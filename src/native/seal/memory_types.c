@@ -35,7 +35,7 @@ static struct {
 } registered;
 
 typedef struct {
-    const char *name; /* tp_name; with a star at its end, how that begins */
+    const char *name; /* tp_name; after a star, what is somewhere in its rest */
     const char
         *library; /* what the path of the library that frees the objects contains; NULL: any */
     const char *reason; /* what the objects are besides memory of their own */
@@ -43,6 +43,7 @@ typedef struct {
 
 static const row rows[] = {
     {"_cython_*", NULL, "functions of Cython: code, defaults and closure are visited"},
+    {"*.__pyx_defaults", NULL, "default values of a function of Cython, which owns them"},
     {"numpy.ndarray", NULL, "memory; what it is a view of is its base, which makes it an owner"},
     {"numpy.generic", NULL,
      "a number; the types derived from it add none of their own, but void and object_"},
@@ -74,7 +75,9 @@ static const row rows[] = {
     {"Struct", "/msgspec/_core.", "fields, which are visited"},
     {"multidict._multidict.*", NULL, "keys and values, which are visited"},
     {"propcache._helpers_c.*", NULL, "functions and names, which are visited"},
-    {"*", "/wrapt/_wrappers.", "what is wrapped and its wrapper, which are visited"},
+    {"_wrappers.*", "/wrapt/", "what is wrapped and its wrapper, which are visited"},
+    {"ObjectProxy", "/wrapt/", "the same, before wrapt 2"},
+    {"_FunctionWrapperBase", "/wrapt/", "the same, before wrapt 2"},
     {"_zope_interface_coptimizations.*", NULL, "interfaces and caches, which are visited"},
     {"BTrees.*", NULL, "keys and values, which are visited"},
     {"persistent.Persistent", NULL, "a place in the cache of its connection, which is visited"},
@@ -157,11 +160,20 @@ is_in_library(PyTypeObject *type, const char *part)
 }
 
 static bool
+has_name(PyTypeObject *type, const char *listed)
+{
+    size_t length = strcspn(listed, "*");
+    if (strncmp(listed, type->tp_name, length) != 0) {
+        return false;
+    }
+    const char *rest = type->tp_name + length;
+    return listed[length] == '*' ? strstr(rest, listed + length + 1) != NULL : *rest == '\0';
+}
+
+static bool
 matches(const row *listed, PyTypeObject *type)
 {
-    size_t length = strcspn(listed->name, "*");
-    return strncmp(listed->name, type->tp_name, length) == 0
-           && (listed->name[length] == '*' || type->tp_name[length] == '\0')
+    return has_name(type, listed->name)
            && (listed->library == NULL || is_in_library(type, listed->library));
 }
 

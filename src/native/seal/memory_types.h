@@ -27,7 +27,7 @@ bool memory_types_is_listed(PyTypeObject *type);
 bool memory_types_is_registered(PyTypeObject *type);
 
 /* The list: (name, library or None, reason) of each row, a new reference; NULL with an exception set.
-   A star at the end of a name stands for anything. */
+   What follows a star is somewhere in the rest of a name. */
 PyObject *memory_types_list(void);
 
 /* Know this type, too. Returns 0, or -1 with an exception set. */

@@ -13,6 +13,7 @@ import errno
 import fcntl
 import itertools
 import os
+import resource
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -61,6 +62,17 @@ def _create(name: str, flags: int) -> int:
     return file
 
 
+def require_room(size: int) -> None:
+    """Ask before a file grows to this many bytes: beyond the limit SIGXFSZ ends the process.
+
+    Raises:
+        OSError: the process's limit for files (`ulimit -f`) is less, which is one for memory, too.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit != resource.RLIM_INFINITY and size > limit:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+
+
 class Shown:
     """Text that this process shows to others in a file of this name, which cannot be changed.
 
@@ -77,10 +89,12 @@ class Shown:
         """Show this in place of the one before; without memory for it, nothing."""
         self.hide()
         with suppress(OSError, MemoryError):
+            content = text.encode("utf-8", "replace")
+            require_room(len(content))
             file = create(self.name)
             try:
                 with open(file, "wb", closefd=False) as stream:
-                    stream.write(text.encode("utf-8", "replace"))
+                    stream.write(content)
                 fcntl.fcntl(file, ADD_SEALS, self.SEALS)
                 self._latest = file, _identity(file)
             finally:

@@ -93,6 +93,7 @@ class Scoreboard:
 
     def __init__(self, rows: int = layout.ROWS) -> None:
         size = (layout.FIRST_ROW + rows) * layout.ROW_BYTES
+        memory_file.require_room(size)
         file = memory_file.create(layout.NAME)
         try:
             os.posix_fallocate(file, 0, size)

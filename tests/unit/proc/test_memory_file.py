@@ -3,6 +3,8 @@
 import fcntl
 import importlib
 import os
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -65,3 +67,22 @@ def test_images_are_made_by_a_python_that_was_built_for_an_old_c_library(
         assert memory.read(number) == b"pages"
     finally:
         os.close(number)
+
+
+def test_a_process_that_may_write_no_files_shows_nothing_and_goes_on() -> None:
+    program = """
+import resource, signal
+from pasture.proc.memory_file import Shown
+from pasture.scoreboard.board import Scoreboard
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+shown = Shown("pasture-test")
+shown.show("text")
+try:
+    Scoreboard()
+except OSError as error:
+    print(error.strerror, shown._latest)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "File too large None\n")

@@ -124,6 +124,7 @@ def test_json_carries_everything() -> None:
         "note": None,
         "hazards": [],
         "why": None,
+        "mortal_types": [],
     }
 
 
