@@ -1,8 +1,7 @@
 # What a developer does, by name. `make` alone lists it, `make bench` the benchmarks.
 #
-# Environments are made by uv from requirements/, again when what they are built from has changed:
-# .venv (the best interpreter), .venvs/3.X, and with the check build of the extension
-# .venvs/3.X-check, .venvs/3.X-dbg (CPython's debug build) and .venvs/3.X-asan (AddressSanitizer).
+# uv makes environments from requirements/: .venv (the best interpreter), .venvs/3.X, and with the
+# check build .venvs/3.X-check, -dbg (CPython's debug build), -asan (AddressSanitizer).
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -234,6 +233,8 @@ test-sites: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.sites $(ARGS)
 test-versions: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.sites --versions $(ARGS)
+test-holding: .venvs/3.14/.stamp ## What programs hold
+	@$(PYTHON) -m matrix.holding --resume $(ARGS)
 test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain and under pasture, of 16 engines
 	@$(PYTHON) -m matrix.identity --resume $(ARGS)
 test-scripts: .venvs/3.14/.stamp ## Console scripts of others, by python and out of images

@@ -131,7 +131,7 @@ HELPERS = {
         rehearsed("jedi_language_server.cli,jedi_parsed", "rehearse_jedi"),
         language,
     ),
-    "kernel": Helper("kernel of Jupyter", ("--preload", "pasture_image.jupyter"), kernel),
+    "kernel": Helper("kernel of Jupyter", rehearsed("ipykernel", "rehearse_kernel"), kernel),
     "black": Helper("hook: black", rehearsed("black", "rehearse_black"), hook, stays=False),
 }
 

@@ -1,13 +1,15 @@
 """`make bench-hits`: whether images serve where python would run: stacks by the places of a start.
 
-An image of each stack is built once, in a shell. Its program is then started in many places: other
-shells, cron, services, continuous integration, other users, containers. What is not served is
-listed with the reason that `pasture-python` gives. Goes on where it stopped; writes
-docs/results/hits.md. Most places need root.
+An image of each stack is built once, in a shell, without options. Its program is then started in
+many places: other shells, cron, services, continuous integration, other users, containers. Then
+each place has one line before: `pasture image build -o FOLDER/`, with what the stack is allowed.
+What is not served is listed with the reason that `pasture-python` gives. Goes on where it stopped;
+writes docs/results/hits.md. Most places need root.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -32,6 +34,8 @@ PAGE = REPOSITORY / "docs" / "results" / "hits.md"
 VARIABLE = "a variable that matters at the start"
 TIMEOUT_S = 900.0
 STARTED = "started from the image"
+NO_IMAGE = "there is no image"
+OTHER_ID = 65534
 OTHER_USER = (
     *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
     *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
@@ -42,11 +46,12 @@ READ_ONLY = 'mount --rbind / "$0" && mount -o remount,ro,bind "$0" && exec chroo
 
 
 class Stack(NamedTuple):
-    """Packages, what an image of them preloads, and a program."""
+    """Packages, what an image of them preloads, a program, and what its image is allowed."""
 
     packages: str
     preload: str
     words: tuple[str, ...]
+    allow: tuple[str, ...] = ()
 
 
 DJANGO = """\
@@ -98,11 +103,14 @@ STACKS = {
     "ansible": Stack(
         "ansible-core", "ansible.cli.adhoc,ansible.executor.task_queue_manager",
         ("-m", "ansible", "localhost", "-m", "ping", "-i", "localhost,", "-c", "local"),
+        ("folder", "network", "filesystem", "kernel"),
     ),
     "mkdocs": Stack("mkdocs mkdocs-material", "mkdocs.commands.build,material.extensions.emoji",
                     ("-m", "mkdocs", "--version")),
-    "spaCy": Stack("spacy", "spacy", ("-c", "import spacy; print(len(spacy.blank('en')('a b')))")),
-    "LiteLLM": Stack("litellm", "litellm", ("-c", "import litellm; print(litellm.num_retries)")),
+    "spaCy": Stack("spacy", "spacy", ("-c", "import spacy; print(len(spacy.blank('en')('a b')))"),
+                   ("folder", "kernel")),
+    "LiteLLM": Stack("litellm", "litellm", ("-c", "import litellm; print(litellm.num_retries)"),
+                     ("folder", "network", "output", "process")),
     "httpie": Stack("httpie", "httpie.core", ("-m", "httpie", "--offline", "GET", "http://a.b")),
 }  # fmt: skip
 
@@ -256,19 +264,20 @@ def built(name: str, bin: Path) -> str:
     return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-2][:200]
 
 
-def start(name: str, place: Place, bin: Path) -> Start:
+def start(name: str, place: Place, bin: Path, image: Path) -> Start:
     """Starts the program of a stack, by `python` and out of its image.
 
     Numbers that differ between two starts by `python`, as times do, are left out.
     """
-    seen = [_run(name, place, bin, "pasture-python")]
+    seen = [_run(name, place, bin, "pasture-python", image)]
     if place in COMPARED:
-        seen += (_run(name, place, bin, "python") for _ in range(2))
+        seen += (_run(name, place, bin, "python", image) for _ in range(2))
     said = [line for line in seen[0].stderr.splitlines() if line.startswith("pasture-python: ")]
     # A terminal has both streams.
     said += [line for line in seen[0].stdout.splitlines() if line.startswith("pasture-python: ")]
     lasts = said[-1].strip() if said else f"status {seen[0].returncode}"
-    why = "" if STARTED in lasts else lasts.split(": ", 2)[-1]
+    served = any(STARTED in line for line in said)
+    why = "" if served else lasts.split(": ", 2)[-1]
     outs = [
         [line for line in one.stdout.splitlines() if "pasture-python: " not in line] for one in seen
     ]
@@ -277,18 +286,41 @@ def start(name: str, place: Place, bin: Path) -> Start:
     return Start(why, (seen[0].returncode, outs[0]) == (seen[-1].returncode, outs[-1]))
 
 
-def _run(name: str, place: Place, bin: Path, program: str) -> subprocess.CompletedProcess[str]:
+def started_here(name: str, place: Place, bin: Path) -> Start:
+    """The second start behind one line: an image is made where none fits."""
+    owner = OTHER_ID if place.prefix == OTHER_USER else 0
+    folder = bin.parent / f"{_digest()}-images-{owner}"
+    folder.mkdir(exist_ok=True)
+    if owner:
+        os.chown(folder, owner, owner)
+    allowed = tuple(f"--allow={kind}" for kind in STACKS[name].allow)
+    words = ("image", "build", "-o", f"{folder}/", "--preload", STACKS[name].preload, *allowed)
+    made = _ran(place, (str(bin / "pasture"), *words), folder)
+    start(name, place, bin, folder)
+    found = start(name, place, bin, folder)
+    if found.why and made.returncode:
+        said = (made.stderr or made.stdout).strip().splitlines()
+        return Start(next((one for one in said if "error: " in one), said[-1])[:200], found.is_same)
+    return found
+
+
+def _run(
+    name: str, place: Place, bin: Path, program: str, image: Path
+) -> subprocess.CompletedProcess[str]:
+    return _ran(place, (str(bin / program), *STACKS[name].words), image)
+
+
+def _ran(place: Place, words: tuple[str, ...], image: Path) -> subprocess.CompletedProcess[str]:
     left_out = SHELL if place.without == "*" else place.without.split()
     environ = {n: v for n, v in SHELL.items() if n not in left_out}
     environ |= {
         **place.given,
-        "PASTURE_IMAGE": str(bin.parent / f"{_digest()}.img"),
+        "PASTURE_IMAGE": f"{image}/" if image.is_dir() else str(image),
         "PASTURE_IMAGE_VERBOSE": "1",
     }
     scratch = FOLDER / "root"
     scratch.mkdir(exist_ok=True)
     prefix = tuple(word.replace("{scratch}", str(scratch)) for word in place.prefix)
-    words: tuple[str, ...] = (str(bin / program), *STACKS[name].words)
     if prefix[:1] == ("script",):
         quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
         words = (quoted, "/dev/null")
@@ -299,39 +331,62 @@ def _run(name: str, place: Place, bin: Path, program: str) -> subprocess.Complet
     )  # fmt: skip
 
 
-def page(found: Mapping[tuple[str, str], Start], failed: Mapping[str, str]) -> str:
+Found = Mapping[tuple[str, str], Start]
+
+
+def page(once: Found, here: Found, failed: Mapping[str, str]) -> str:
     """The table, and the reasons."""
-    stacks = [name for name in STACKS if any(stack == name for stack, _ in found)]
-    served = sum(not one.why for one in found.values())
-    percent = 100 * served / max(len(found), 1)
-    by_missed: dict[str, list[str]] = {}
+    stacks = [name for name in STACKS if any(stack == name for stack, _ in once)]
+    rows: dict[tuple[str, str], list[str]] = {}
     for place in PLACES:
-        by_missed.setdefault(_missed(stacks, place, found), []).append(place)
-    reasons = {
-        s: Counter(one.why for (stack, _), one in found.items() if stack == s) for s in stacks
-    }
-    differ = [f"{stack}, {place}" for (stack, place), one in found.items() if not one.is_same]
+        missed = _missed(stacks, place, once), _missed(stacks, place, here)
+        rows.setdefault(missed, []).append(place)
+    allowed = (f"{name}: {', '.join(STACKS[name].allow)}" for name in stacks if STACKS[name].allow)
+    differ = [
+        f"{stack}, {place}"
+        for found in (once, here)
+        for (stack, place), one in found.items()
+        if not one.is_same
+    ]
     return "\n".join((
         "# Where images serve",
         "",
-        f"`make bench-hits` builds an [image](../image.md) of each of {len(stacks)} stacks once,",
-        f"in a shell, starts its program in {len(PLACES)} places, and writes this page:",
-        f"{'; '.join(stacks)}.",
+        f"`make bench-hits` starts programs of {len(stacks)} stacks in {len(PLACES)} places, and",
+        f"writes this page: {'; '.join(stacks)}.",
         "",
-        f"**{served} of {len(found)} starts were served** ({percent:.1f} %).",
+        "- Out of an [image](../image.md) built once, in a shell, without options:",
+        f"  {_share(once)}.",
+        "- The second start behind `pasture image build -o FOLDER/` in each place:",
+        f"  {_share(here)}. Allowed: {'; '.join(allowed) or 'nothing'}.",
         "",
-        table(("places", "`python` ran"), (("; ".join(p), m) for m, p in by_missed.items())),
+        table(
+            ("places", "`python` ran: built once", "built in each place"),
+            (("; ".join(places), *missed) for missed, places in rows.items()),
+        ),
         "",
-        "Why `python` ran, and how often; a name is that of a variable that differs. With",
-        "`pasture image build --env NAME=VALUE -o FOLDER/...` those programs have one, and",
-        "with `PASTURE_IMAGE=FOLDER/` each has the one that fits:",
+        "Why `python` ran, and how often; a name is that of a variable that differs:",
         "",
-        *(f"- {stack}: {listed}" for stack, why in reasons.items() if (listed := _listed(why))),
-        *(f"- {stack} has no image: {why}" for stack, why in failed.items()),
+        *_reasons(stacks, "built once", once),
+        *_reasons(stacks, "built in each place", here),
+        *(f"- {stack} has no image without options: {why}" for stack, why in failed.items()),
         "",
         "Output or status differ from `python`'s in: " + (", ".join(differ) or "none") + ".",
         "",
     ))  # fmt: skip
+
+
+def _share(found: Found) -> str:
+    served = sum(not one.why for one in found.values())
+    percent = 100 * served / max(len(found), 1)
+    return f"**{served} of {len(found)} starts were served** ({percent:.1f} %)"
+
+
+def _reasons(stacks: Iterable[str], column: str, found: Found) -> list[str]:
+    by_stack = {
+        s: Counter(one.why for (stack, _), one in found.items() if stack == s) for s in stacks
+    }
+    return [f"- {stack}, {column}: {listed}" for stack, why in by_stack.items()
+            if (listed := _listed(why)) and NO_IMAGE not in why]  # fmt: skip
 
 
 def _listed(reasons: Counter[str]) -> str:
@@ -361,27 +416,30 @@ def main(only: tuple[str, ...]) -> None:
         try:
             bin = environment(name)
         except click.ClickException as error:
-            failed[name] = f"not installed here: {error.message[:100]}"
+            click.echo(f"{name} is not installed here: {error.message[:100]}")
             continue
         if why := built(name, bin):
             failed[name] = why
-            continue
+        image = bin.parent / f"{_digest()}.img"
         for number, (where, place) in enumerate(PLACES.items()):
             key = f"{name}-{number}".replace(", ", "-")
             if store.kept(key, [where, _digest()]) is None:
-                one = start(name, place, bin)
+                one = Start(NO_IMAGE, True) if why else start(name, place, bin, image)
                 store.keep(key, one, [where, _digest()])
-                click.echo(
-                    f"{name}, {where}: {one.why or 'served'}{'' if one.is_same else ', differs'}"
-                )
-    found = {
-        (name, where): kept
-        for name in STACKS
-        for number, where in enumerate(PLACES)
-        if (kept := store.kept(f"{name}-{number}".replace(", ", "-"), [where, _digest()]))
-    }
-    replace(PAGE, page(found, failed))
-    click.echo(f"{PAGE.relative_to(REPOSITORY)}: {len(found)} starts")
+                here = started_here(name, place, bin)
+                store.keep(f"{key}-here", here, [where, _digest()])
+                click.echo(f"{name}, {where}: {one.why or 'served'}; {here.why or 'served'}")
+    once, here_too = (
+        {
+            (name, where): kept
+            for name in STACKS
+            for number, where in enumerate(PLACES)
+            if (kept := store.kept(f"{name}-{number}{end}".replace(", ", "-"), [where, _digest()]))
+        }
+        for end in ("", "-here")
+    )
+    replace(PAGE, page(once, here_too, failed))
+    click.echo(f"{PAGE.relative_to(REPOSITORY)}: {len(once)} starts")
 
 
 if __name__ == "__main__":

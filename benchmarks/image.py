@@ -269,7 +269,7 @@ def show_programs(part: str, folder: str, rounds: int, sessions: int, kernels: i
         totals["python"] = image_sessions.pss_of_sessions(PYTHON, environ, sessions)
         image_sessions.show_memory(totals, sessions)
     if part in ("all", "kernels"):
-        build(environ, "--preload", image_sessions.KERNEL_MODULES)
+        build(environ, *image_sessions.KERNEL)
         require_started(environ)
         image_sessions.show_kernels(PYTHON, STUB, environ, kernels)
 

@@ -7,7 +7,7 @@ workers=$1
 shift
 image=${XDIST_IMAGE:-$PWD/.xdist.img}
 if ! pasture image check "$image" >/dev/null 2>&1; then
-    pasture image build -o "$image" --preload "${XDIST_PRELOAD:-pytest,xdist.remote}"
+    pasture image build -o "$image" --options=-u --preload "${XDIST_PRELOAD:-pytest,xdist.remote}"
 fi
 PASTURE_IMAGE=$image
 export PASTURE_IMAGE

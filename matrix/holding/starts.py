@@ -23,8 +23,8 @@ from matrix.environments import REPOSITORY
 from matrix.holding.echo import echoing
 from matrix.redis_server import redis_server
 from pasture.errors import ServerFailed
-from pasture.launch.ports import free_port
-from pasture.launch.session import Group, environment
+from pasture_tools.launch.ports import free_port
+from pasture_tools.launch.session import Group, environment
 
 PROGRAMS = REPOSITORY / "tests" / "programs"
 MODES: Mapping[str, tuple[str, ...]] = {

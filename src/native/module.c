@@ -19,6 +19,7 @@
 #include "seal/ends.h"
 #include "seal/hotcode.h"
 #include "seal/immortal.h"
+#include "seal/memory_types.h"
 #include "seal/sealed.h"
 #include "seal/specialize.h"
 #include "process/leave.h"
@@ -90,6 +91,7 @@ forget_ended_interpreter(void)
     shown_forget();
     exit_forget();
     containers_forget();
+    memory_types_forget();
     ends_forget();
     immortal_forget();
     sealed_forget();

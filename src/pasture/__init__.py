@@ -32,6 +32,7 @@ if TYPE_CHECKING or not _is_command():
     from pasture.fork_safety.close import before_fork, close_connections, fork_unsafe
     from pasture.gc import collect
     from pasture.sealing.containers import register_container
+    from pasture.sealing.memory_types import holds_memory
     from pasture.sealing.policy import POLICIES, Policy
     from pasture.sealing.report import SealReport, StepReport
     from pasture.sealing.seal import seal
@@ -55,6 +56,7 @@ __all__ = [
     "close_connections",
     "collect",
     "fork_unsafe",
+    "holds_memory",
     "register_container",
     "seal",
     "sealed",
@@ -75,6 +77,7 @@ _AT_FIRST_USE = {
     "close_connections": "pasture.fork_safety.close",
     "collect": "pasture.gc",
     "fork_unsafe": "pasture.fork_safety.close",
+    "holds_memory": "pasture.sealing.memory_types",
     "register_container": "pasture.sealing.containers",
     "seal": "pasture.sealing.seal",
     "sealed": "pasture.servers.pools",

@@ -35,6 +35,8 @@ class Immortalized(TypedDict):
     """Containers of registered types met so far."""
     containers_failed: int
     """Of them, those whose function raised in this call."""
+    mortal_types: list[tuple[type, int, int]]
+    """Types of extensions that `memory_types` lacks; objects left as they are for it, and bytes."""
 
 class Gathered(TypedDict):
     codes: int
@@ -110,6 +112,13 @@ def register_owner(kind: type, sample: object, owned: object, /) -> bool:
     For one type without `tp_traverse`: `immortalize` leaves such objects mortal where what they
     refer to gives something back at its end. Returns whether the field was found in `sample`.
     """
+
+def memory_types() -> tuple[tuple[str, str | None, str], ...]:
+    """Types of extensions that are known to hold memory alone: a name, part of the path of the
+    library or None, and what they hold. A star at the end of a name stands for anything."""
+
+def register_memory_type(kind: type, /) -> None:
+    """Say that objects of a type hold memory alone."""
 
 def type_has_end(kind: type, /) -> bool:
     """Whether `immortalize` leaves all objects of a type mortal, for what the type itself shows."""
@@ -443,8 +452,7 @@ def freeze() -> tuple[list[bytes], list[bytes], int, str, bytes, int, int]:
 
     Returns:
         Arguments and environment of that process; a bit for each signal that it ignores; what is
-        to be run: `c`, `m`, `f` or `s`, its text, and the index of its first own argument; bits
-        for `-u` and `-B`.
+        to be run: `c`, `m`, `f` or `s`, its text, and the index of its first own argument.
 
     Raises:
         OSError: the kernel does not say what a copy needs.
@@ -457,17 +465,6 @@ def set_utf8_mode(flags: object, index: int, is_utf8: bool, errors: str, /) -> N
         flags: `sys.flags`, which is changed.
         index: of the mode in it.
         errors: of the standard streams, for interpreters that are made later; "" for no change.
-    """
-
-def set_unbuffered(is_on: bool, /) -> None:
-    """Set `-u` of this interpreter and of C's streams; those in `sys` are the caller's."""
-
-def set_dont_write_bytecode(flags: object, index: int, is_on: bool, /) -> None:
-    """Set `-B` of this interpreter; `sys.dont_write_bytecode` is the caller's.
-
-    Args:
-        flags: `sys.flags`, which is changed.
-        index: of the option in it.
     """
 
 def find_arguments() -> bool:
@@ -543,13 +540,6 @@ def die_with_parent(signal: int, /) -> None:
 
 def dumpable() -> int:
     """Whether others of this process's user may read its memory: PR_GET_DUMPABLE(2const)."""
-
-def set_dumpable(value: int, /) -> None:
-    """Change that.
-
-    Raises:
-        OSError: no such value.
-    """
 
 def signal_action(number: int, /) -> bytes:
     """The action of a signal as the kernel has it: `struct sigaction`."""

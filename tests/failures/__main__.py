@@ -42,8 +42,6 @@ SLOTS: queue.SimpleQueue[int] = queue.SimpleQueue()
 
 ENVIRON = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 IMAGE = {"PASTURE_IMAGE": "{}/app.img", "PYTHONPATH": "{}/lib"}
-AUTO = {"PASTURE_IMAGE": "auto", "XDG_CACHE_HOME": "{}/cache", "PASTURE_IMAGE_VERBOSE": "1"}
-AUTO |= {"LEFT_S": "1"}
 SOURCE = ("-c", "import json, sys; print(json.dumps([1])); sys.exit(42)")
 STARTS = {
     "image": (IMAGE, ("-c", "import json, sys, keeps; print(keeps.rest()); sys.exit(42)")),
@@ -52,8 +50,6 @@ STARTS = {
     "no_image": ({"PASTURE_IMAGE": "none.img"}, SOURCE),
     "folder": ({"PASTURE_IMAGE": "{}"}, SOURCE),
     "facts": ({}, ("--pasture-facts", "../app.img")),
-    "auto": (AUTO, ("-B", *SOURCE)),
-    "auto_image": (AUTO, SOURCE),
     "record": ({}, ("--pasture-record", "{record}", "/bin/ls", "-d", "/")),
 }
 """Variables and words of a start by pasture-python, in a folder below one with an image. What is

@@ -537,8 +537,6 @@ def turn_switches() -> None:
     """Those of an interpreter that runs, as images have them."""
     fields: Any = type(sys.flags).__match_args__
     _native.set_utf8_mode(sys.flags, fields.index("utf8_mode"), True, "strict")
-    for is_on in (True, False):
-        _native.set_unbuffered(is_on)
 
 
 def make_variables() -> None:

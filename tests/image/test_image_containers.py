@@ -152,42 +152,6 @@ def test_a_user_namespace_without_the_files_owner_has_python_run(
     assert (process.returncode, b"belongs to another user" in said) == (0, True), said
 
 
-FIRST = """\
-import json, os, sys, time
-def children():
-    try:
-        return os.waitpid(-1, os.WNOHANG)
-    except ChildProcessError:
-        return None
-print(os.getpid(), children(), flush=True)
-end = time.monotonic() + 60
-while not any(name.endswith(".img") for name in os.listdir(sys.argv[1])):
-    assert time.monotonic() < end
-    time.sleep(0.2)
-print(children())
-"""
-
-
-def test_the_first_process_of_a_container_has_an_image_made_by_no_child_that_it_knows(
-    images: Images, tmp_path: Path
-) -> None:
-    """What is left behind becomes its child, and many a first process waits for any."""
-    require_containers(tmp_path)
-    (tmp_path / "cache").mkdir(mode=0o700)
-    program = tmp_path / "first.py"
-    program.write_text(FIRST)
-    made = tmp_path / "cache" / "pasture" / "images"
-    script = f"export PASTURE_IMAGE=auto XDG_CACHE_HOME={tmp_path}/cache\n{bound(tmp_path)}"
-    said = []
-    for n in range(2):
-        words = (str(program), str(made))
-        with container(images, tmp_path / f"c{n}", STUB, script, words) as process:
-            out, err = process.communicate()
-        assert (process.returncode, out) == (0, b"1 None\nNone\n"), err
-        said.append(err)
-    assert [b"one is made in the background" in said[0], b"started from" in said[1]] == [True, True]
-
-
 def test_the_examples_make_one_image_a_node_and_first_processes_are_served(
     images: Images, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import shutil
@@ -19,7 +18,6 @@ from images import BIN, STUB, Images, compiled
 from pasture_image.build.frozen import FACTS
 from pasture_image.build.image_file import _HEADER, _Header
 from pasture_image.build.manifest import HEAD_FIELDS, LAYOUT, checksum
-from pasture_image.start import missed
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -33,7 +31,7 @@ NAMES = (
     *("vdso", "vdso_offset", "sources", "sources_at", "regions", "regions_at", "files", "files_at"),
     *("auxv_bytes", "auxv_at", "rules_at", "python_at", "options_at", "terminals"),
     *("folders", "folders_at", "names", "names_at"),
-    *(f"{name}{end}" for name in ("facts", "dated", "searched", "links", "answers")
+    *(f"{name}{end}" for name in ("facts", "dated", "searched", "links", "answers", "questions")
       for end in ("", "_at")),
 )  # fmt: skip
 PLACE = 0x100000000000
@@ -73,6 +71,11 @@ class Description:
     def writable(self) -> int:
         """The row of a region that can be written to."""
         return next(at for at in self.rows("regions") if self.body[at + 28] == 3)
+
+    def of_library(self) -> int:
+        """The row of a region that is a part of the first library that has a build-id."""
+        at = [*self.rows("sources")].index(self.source(1))
+        return next(row for row in self.rows("regions") if self.body[row + 24] == at)
 
     def source(self, kind: int) -> int:
         """The first row of that kind: 0 the image, 1 a library with a build-id."""
@@ -116,6 +119,11 @@ def half_a_word(one: Description) -> None:
     lengthen(one, b"1234")
 
 
+def lengthen_questions(one: Description) -> None:
+    one["questions"], one["questions_at"] = 1, one["bytes"]
+    lengthen(one, struct.pack("<3Q", 99, 0, 0))
+
+
 def lengthen(one: Description, more: bytes) -> None:
     one.body += more
     one["bytes"] += len(more)
@@ -148,6 +156,16 @@ NONSENSE: dict[str, Callable[[Description], None]] = {
     "a stack in a library": change(
         "stack_source", lambda one: [*one.rows("sources")].index(one.source(1))
     ),
+    "a part of a library behind its end": row(
+        lambda one: (one.of_library() + 16, one.number(one.source(1) + 8) // OS_PAGE * OS_PAGE * 2)
+    ),
+    "a region in the stack": row(
+        lambda one: (one.writable(), one["stack_end"] - one["stack_limit_bytes"])
+    ),
+    "a stack pointer that is no word's": change(
+        "stack_pointer", lambda one: one["stack_pointer"] + 1
+    ),
+    "a question that no start knows": lengthen_questions,
     "a stack behind its source": change(
         "stack_offset", lambda one: one.number(one.source(0) + 8) - 8
     ),
@@ -413,38 +431,6 @@ def test_a_program_with_more_rights_than_its_caller_is_the_interpreters(
 
 
 # -- what is compared
-
-
-def test_reasons_are_kept_as_far_as_a_row_and_without_controls(
-    images: Images, described: Description
-) -> None:
-    given = {"PASTURE_IMAGE": str(described.path)}
-    name = f"MALLOC_\n\x7f\x1b{'x' * 600}"
-    for _ in range(2):
-        images.run("-c", "pass", environ=given | {name: "1"})
-    [found] = missed.read(described.path)
-    assert found.why.startswith("a variable that matters at the start: MALLOC_???xxx")
-    assert [one.times for one in missed.read(described.path)] == [2]
-    if os.geteuid() == 0:
-        os.chown(missed.beside(described.path), 1234, 1234)
-        images.run("-q", "-c", "pass", environ=given)
-        assert len(missed.read(described.path)) == 1
-
-
-def test_a_person_at_a_terminal_hears_once_that_python_runs(
-    images: Images, described: Description
-) -> None:
-    said = []
-    for _ in range(2):
-        ours, theirs = os.openpty()
-        with images.popen(["-q", "-c", "pass"], stderr=theirs) as process:
-            os.close(theirs)
-            process.wait()
-            with contextlib.suppress(OSError):  # the other side is closed
-                said.append(os.read(ours, 4096))
-        os.close(ours)
-    assert len(said) == 1
-    assert b"python runs, not the image" in said[0] and b"an option: -q" in said[0]
 
 
 def test_an_image_for_an_option_and_a_variable_is_for_no_program_with_others(

@@ -241,19 +241,6 @@ def test_without_proc_the_interpreter_runs(images: Images) -> None:
     assert (ended.status, ended.out) == (0, b"1\n"), ended.err
 
 
-def test_modules_are_loaded_twice_where_no_terminal_is_to_be_had(own_images: Images) -> None:
-    own_images.module("reads", "import sys; FOUND = f'{sys.argv[0]}'")
-    hide = 'mount -t tmpfs none /dev/pts && mount --bind /dev/null /dev/ptmx && exec "$@"'
-    words = ("-m", "pasture", "image", "build", "-o", str(own_images.image), "--preload", "reads")
-    ended = own_images.run(
-        *("--mount", "sh", "-c", hide, "sh", str(BIN / "python"), *words),
-        program=Path("/usr/bin/unshare"),
-    )
-    if b"unshare" in ended.err:
-        pytest.skip("needs the right to make namespaces")
-    assert (ended.status, b"reads read the program's arguments" in ended.out) == (0, True), ended
-
-
 @pytest.mark.parametrize(
     "asks",
     [
@@ -272,73 +259,6 @@ def test_what_a_module_asks_of_arguments_has_the_programs_answer(
     assert own_images.why(*program) == ""
     for words in ((), ("-v",), ("known",), ("new", "-c")):
         assert own_images.run(*program, *words) == own_images.python(*program, *words), words
-
-
-CHANGES = """
-import ctypes, os, random, resource as r, signal
-os.umask(0o077), os.chdir("/tmp"), os.nice(2)
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-r.setrlimit(r.RLIMIT_CORE, (0, 0))
-r.setrlimit(r.RLIMIT_NOFILE, (r.getrlimit(r.RLIMIT_NOFILE)[1],) * 2)
-signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-random.seed(42), random.random()
-os.putenv("BY_PUTENV", "1"), open("/proc/self/comm", "w").write("named")
-c = ctypes.CDLL(None)
-c.setenv(b"BY_C", b"2", 1), c.prctl(4, 0, 0, 0, 0)  # PR_SET_DUMPABLE
-math = ctypes.CDLL("libm.so.6")
-math.fesetround({"x86_64": 0x400}.get(os.uname().machine, 0x800000))  # FE_DOWNWARD
-"""
-CHANGED = """
-import changes, os, random, resource as r, signal, sys
-c = changes.c
-c.getenv.restype = changes.ctypes.c_char_p
-print(oct(os.umask(0)), os.getcwd(), sys.path[0], os.nice(0), os.sched_getaffinity(0), sys.argv,
-      [r.getrlimit(n) for n in range(16)], signal.pthread_sigmask(0, []), random.random(),
-      c.getenv(b"BY_PUTENV"), c.getenv(b"BY_C"), os.environ.get("BY_C"), c.prctl(3, 0, 0, 0, 0),
-      open("/proc/self/comm").read(), changes.math.fegetround())
-"""
-
-
-@pytest.mark.parametrize("umask", [0o022, 0o026])
-def test_what_an_import_changes_of_its_process_is_changed_in_each_program(
-    own_images: Images, tmp_path: Path, umask: int
-) -> None:
-    own_images.module("changes", CHANGES)
-    own_images.built("--preload", "changes,ctypes")
-    (tmp_path / "program.py").write_text(CHANGED)
-
-    def set_up() -> None:
-        os.umask(umask)
-        os.nice(umask & 4)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (1950, 1990))
-        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
-
-    for words in (("program.py", "a"), ("-m", "program", "a"), ("-c", CHANGED)):
-        expected = own_images.python(*words, cwd=tmp_path, preexec_fn=set_up)
-        assert (expected.status, b"0.0250" in expected.out) == (0, True)
-        assert own_images.run(*words, cwd=tmp_path, preexec_fn=set_up) == expected
-        assert own_images.why(*words, cwd=tmp_path, preexec_fn=set_up) == ""
-
-
-@pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ("import signal; signal.setitimer(signal.ITIMER_REAL, 100)", "a timer"),
-        ("import os; os.umask(os.umask(0) | 0o7)", "the umask"),
-        ("import os, ctypes; ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)", "new privileges"),
-        (
-            "import resource as r; r.setrlimit(7, (r.getrlimit(7)[0] - 9, r.getrlimit(7)[1]))",
-            "NOFILE",
-        ),
-    ],
-)
-def test_a_change_that_no_program_could_have_again_is_refused_by_name(
-    own_images: Images, change: str, named: str
-) -> None:
-    own_images.module("changes", f"{change}\n")
-    done = own_images.build("--preload", "changes")
-    assert done.returncode != 0
-    assert "changes what a copy of its process has not" in done.stderr and named in done.stderr
 
 
 ENDS = r"""

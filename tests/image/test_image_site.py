@@ -68,7 +68,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Images:
         "MEADOW_DB": f"{found.folder}/db.sqlite3",
     }
     names = ("DJANGO_SETTINGS_MODULE", "MEADOW_BROKER", "MEADOW_DB")
-    found.built("--preload", PRELOAD, *(f"--env={name}={found.environ[name]}" for name in names))
+    found.built(
+        "--preload",
+        PRELOAD,
+        "--allow=kernel",
+        *(f"--env={name}={found.environ[name]}" for name in names),
+    )
     assert found.why() == ""
     return found
 

@@ -124,7 +124,7 @@ def test_an_image_that_was_built_with_lazy_imports_ends_its_programs_quietly(
 
 @pytest.mark.once
 def test_nothing_lies_in_an_image_but_what_is_meant_to(own_images: Images) -> None:
-    """With all that a build can do: a rehearsal, requests, a level of processors."""
+    """With all that a build can do: a rehearsal, requests, other processors."""
     own_images.module("warmed_site", APPLICATION)
     rehearsal = own_images.module("rehearsal", "import json\n")
     own_images.built(
@@ -422,17 +422,6 @@ def test_processes_that_a_preloaded_module_leaves_end_with_the_build(own_images:
 
 
 @pytest.mark.once
-def test_modules_that_ask_for_the_host_are_named(own_images: Images) -> None:
-    own_images.module(
-        "asks", "import platform, socket\nNAMES = socket.gethostname()\nplatform.node()\n"
-    )
-    done = own_images.build("--preload", "asks")
-    assert "asks read the host name" in done.stdout
-    source = "import platform; print(platform._uname_cache, platform.node())"
-    assert own_images.run("-c", source) == own_images.python("-c", source)
-
-
-@pytest.mark.once
 def test_gunicorn_has_the_defaults_of_the_program(own_images: Images, tmp_path: Path) -> None:
     """It finds them when it is loaded: directory, user, and some variables."""
     done = own_images.build("--preload", "gunicorn.config,gunicorn.arbiter", environ={"PWD": "/"})
@@ -519,13 +508,6 @@ def test_the_interpreter_that_a_variable_names_is_another_program_by_its_whole_p
         assert f"pasture-python: {script}: " in done.stderr
 
 
-def test_a_program_that_came_to_life_in_vain_has_no_image_made(tmp_path: Path) -> None:
-    own = {"XDG_CACHE_HOME": str(tmp_path), "PASTURE_IMAGE": "auto"}
-    done = stub("-c", "import json; print(1)", _PASTURE_FAILED="in vain", **own)
-    assert (done.stdout, "in vain" in done.stderr) == ("1\n", True)
-    assert [*tmp_path.iterdir()] == []
-
-
 def test_a_folder_has_images_alone_by_their_names(tmp_path: Path) -> None:
     for name in ("notes.txt", "img", ".app.img"):
         (tmp_path / name).write_text("no image")
@@ -562,10 +544,3 @@ def test_without_restartable_sequences_a_program_starts_out_of_an_image(
     own_images.built("--preload", "json")
     assert own_images.why("-c", "print(1)") == ""
     assert own_images.run("-c", "import json; print(json.dumps([1]))").out == b"[1]\n"
-
-
-def test_a_command_is_known_by_what_it_imports_however_it_is_written(tmp_path: Path) -> None:
-    own = {"XDG_CACHE_HOME": str(tmp_path), "PASTURE_IMAGE": "auto"}
-    done = stub("-S", "-c", "import json, , sys", **own)
-    assert "none is made without start files" in done.stderr
-    assert (done.returncode, "SyntaxError" in done.stderr) == (1, True)

@@ -50,18 +50,6 @@ kept.say("last", end="")
 """
 
 
-SHOWS_SWITCHES = """
-import ctypes, os, sys
-print(sys.flags.dont_write_bytecode, sys.dont_write_bytecode, sys.orig_argv[1:])
-for s in (sys.stdin, sys.stdout, sys.stderr):
-    print(type(s.buffer).__name__, s.write_through, s.line_buffering, s.name, s.buffer.name, s.mode)
-c = ctypes.CDLL(None)
-for number in range(3):  # the order is that of their buffers
-    os.write(1, b"by the kernel\\n"); c.puts(b"by C"); print("by Python", end="")
-    sys.stderr.write("an error"); sys.stdout.write("!\\n")
-c.getchar(); print(os.read(0, 5))
-"""
-
 Kept = dict[str, Images]
 
 
@@ -141,98 +129,15 @@ def shown_on_a_terminal(program: Path, words: list[str], environ: dict[str, str]
     return shown + bytes(process.wait())
 
 
-@pytest.mark.once
-def test_what_a_module_prints_while_it_is_loaded_is_printed_once_by_each(
-    own_images: Images,
-) -> None:
-    own_images.module(
-        "prints",
-        "import sys\nprint('printed', end='')\nsys.stdout.buffer.write(b'as bytes')\n"
-        "import ctypes\nctypes.CDLL(None).printf(b'by C')\n",
-    )
-    done = own_images.build("--preload", "prints")
-    ended = own_images.run("-c", "import prints; print('program')")
-    assert ended.out == b"as bytesprintedprogram\n"  # what C still holds is the build's
-    for text in ("printed", "as bytes", "by C"):
-        assert done.stderr.count(text) == 1, text
-
-
-@pytest.mark.interpreter
-@pytest.mark.parametrize("build", ["", "-uB"])
-def test_u_and_b_are_the_programs_whatever_the_build_had(
-    own_images: Images, tmp_path: Path, build: str
-) -> None:
-    own_images.module("keeps", "import ctypes, sys\nout, error = sys.stdout, sys.stderr.write\n")
-    own_images.built("--preload", "keeps", f"--options={build}")
-    (tmp_path / "program.py").write_text(SHOWS_SWITCHES)
-    variables = [
-        {},
-        {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "0"},
-        {"PYTHONUNBUFFERED": " 00", "PYTHONDONTWRITEBYTECODE": "no"},
-    ]
-    for options in ([], ["-u"], ["-B"], ["-Bu"]):
-        for more in variables:
-            words, environ = [*options, str(tmp_path / "program.py")], own_images.variables | more
-            assert own_images.why(*words, environ=more, input=b"a\nbcd\n") == ""
-            found = [
-                (
-                    run_into_one_pipe(program, words, environ),
-                    written_to_a_file(program, words, environ, tmp_path / "out"),
-                    shown_on_a_terminal(program, words, environ),
-                )
-                for program in (STUB, BIN / "python")
-            ]
-            assert found[0] == found[1], (options, more)
-
-
 @pytest.mark.interpreter
 def test_a_program_on_standard_input_is_read_as_far_as_the_interpreter_reads(
     own_images: Images,
 ) -> None:
-    own_images.built("--preload", "json")
     program = b"import os\nprint(os.read(0, 100))\n# not read by then\n"
-    ended = [own_images.run(*words, input=program) for words in (["-u"], [])]
-    plain = [own_images.python(*words, input=program) for words in (["-u"], [])]
-    assert ended == plain
-    assert own_images.why("-u", input=program) == ""
-
-
-@pytest.mark.interpreter
-@pytest.mark.parametrize(
-    ("text", "differs", "why"),
-    [
-        ("import sys; buffer = sys.stdout.buffer", "-u", "keeps a standard stream's buffer"),
-        ("import sys; write = sys.stderr.buffer.write", "-u", "keeps a standard stream's buffer"),
-        ("import sys; sys.stdout.reconfigure(errors='replace')", "-u", "has changed the stream"),
-        ("import os; U = os.environ.get('PYTHONUNBUFFERED')", "PYTHONUNBUFFERED", "a variable"),
-        ("import sys; B = sys.dont_write_bytecode", "-B", "asks read sys.dont_write_bytecode"),
-        ("import sys; sys.dont_write_bytecode = False", "-B", "asks read"),
-        ("from sys import flags; B = flags.dont_write_bytecode", "-B", "asks read"),
-        ("import sys; ALL = tuple(sys.flags)", "-B", "asks read"),
-        ("import sys; B = repr(sys.flags)", "-B", "asks read"),
-    ],
-)
-def test_what_a_module_has_read_or_keeps_of_them_is_as_in_the_build(
-    own_images: Images, text: str, differs: str, why: str
-) -> None:
-    own_images.module("asks", f"{text}\n")
-    done = own_images.build("--preload", "asks")
-    assert done.returncode == 0, done.stderr
-    is_option = differs.startswith("-")
-    assert own_images.why() == ""
-    options, more = ([differs], {}) if is_option else ([], {differs: "1"})
-    assert why in own_images.why(*options, "-c", "pass", environ=more)
-    program = ["-c", "import asks; print(asks.__dict__.get('B'), asks.__dict__.get('U'))"]
-    ended = own_images.run(*options, *program, environ=more)
-    assert ended == own_images.python(*options, *program, environ=more)
-    assert ("read sys.dont_write_bytecode" in done.stdout + done.stderr) == (differs == "-B")
-
-
-def run_into_one_pipe(program: Path, words: list[str], environ: dict[str, str]) -> bytes:
-    return subprocess.run(
-        [program, *words], input=b"a\nbcd\n", env=environ, stdout=-1, stderr=subprocess.STDOUT,
-        check=True,
-    ).stdout  # fmt: skip
+    for words in (["-u"], []):
+        own_images.built("--preload", "json", *(f"--options={word}" for word in words))
+        assert own_images.run(*words, input=program) == own_images.python(*words, input=program)
+        assert own_images.why(*words, input=program) == ""
 
 
 def test_a_file_in_a_cycle_of_names_and_functions_is_written_at_the_end(

@@ -3,16 +3,20 @@
 Red where pasture loads the application before the fork and serves all the same.
 """
 
+import os
 import signal
 import socketserver
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from running import environment
 
+from pasture.servers.gunicorn.worker_user import as_worker_user
 from pasture_tools.launch.ports import free_port
 
 LEADERS = ("flock", "lockf", "exclusive file", "endless end", "port")
@@ -97,8 +101,9 @@ def test_what_the_user_accepts_is_sealed_in_and_named(start):
     assert "hazard: thread" in server.log
 
 
-def test_what_gunicorn_itself_preloads_is_named_alone(start):
-    server = start("thread", "--preload")
+@pytest.mark.parametrize("held", ["thread", "listener of logging"])
+def test_what_gunicorn_itself_preloads_is_named_alone(start, held):
+    server = start(held, "--preload")
     assert PLAIN not in server.log
     assert "hazard: thread" in server.log
 
@@ -158,3 +163,16 @@ def test_a_program_that_starts_plain_is_not_said_to_have_forked_nothing(tmp_path
         program, env=environment(named), capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has workers of another user")
+def test_files_of_the_import_are_of_the_user_whose_workers_would_import():
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        cfg = SimpleNamespace(uid=65534, gid=65534, initgroups=False)
+        before = os.getgroups(), os.getegid()
+        with as_worker_user(cfg):
+            os.close(os.open(f"{folder}/made", os.O_CREAT | os.O_WRONLY))
+        made = Path(folder, "made").stat()
+        assert (made.st_uid, made.st_gid) == (65534, 65534)
+        assert (os.getgroups(), os.getegid(), os.geteuid()) == (*before, 0)

@@ -108,76 +108,10 @@ def test_an_image_is_refused_on_another_processor_which_has_the_interpreters_ans
     assert image.strip() == python.strip()
 
 
-LEVELS = {"x86-64-v2": "Nehalem", "x86-64-v3": "Haswell"}
 """What images are built for, and where."""
 
 
-@pytest.fixture(scope="module")
-def levels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Disk, dict[str, str]]:
-    """A disk with an image a level, and the answers of a program out of each where it was built."""
-    disk = Disk(tmp_path_factory.mktemp("levels") / "disk")
-    found = {}
-    for level, cpu in LEVELS.items():
-        image = f"/mnt/{level}.img"
-        printed = disk.boot(f"{build('--cpu', level, image=image)}; echo; {start(image)}", cpu)
-        said, _, found[level] = printed.partition("\n\n")[2].partition("\n")
-        assert said.endswith(f"started from the image: {image}"), printed
-    return disk, found
-
-
-@pytest.mark.parametrize("cpu", ["Nehalem", "Haswell", "EPYC", "max"])
-def test_an_image_of_a_level_gives_the_same_answers_on_each_processor_that_has_it(
-    levels: tuple[Disk, dict[str, str]], cpu: str
-) -> None:
-    disk, answers = levels
-    both = "; echo; ".join(start(f"/mnt/{level}.img") for level in LEVELS)
-    printed = dict(zip(LEVELS, disk.boot(both, cpu).split("\n\n"), strict=True))
-    for level, lines in printed.items():
-        said, _, given = lines.partition("\n")
-        if (level, cpu) == ("x86-64-v3", "Nehalem"):
-            assert said.endswith("made under another size of the processor's state")
-        else:
-            assert said.endswith(f"started from the image: /mnt/{level}.img")
-            assert given.strip() == answers[level].strip()
-
-
-KERNELS = ("bullseye", "bookworm", "trixie", "forky")
 """Of releases of Debian, the oldest first: the image is built there."""
-
-
-@pytest.fixture(scope="module")
-def oldest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Disk, str]:
-    """A disk with an image for all processors, and the answers of a program out of it."""
-    disk = Disk(tmp_path_factory.mktemp("kernels") / "disk")
-    script = f"{build('--cpu', 'x86-64-v2')}; echo; {start()}"
-    printed = disk.boot(script, "Nehalem", KERNELS[0])
-    said, _, answers = printed.partition("\n\n")[2].partition("\n")
-    assert said.endswith(STARTED), printed
-    return disk, answers.strip()
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("cpu", ["Nehalem", "Haswell", "EPYC"])
-def test_one_file_starts_under_each_kernel_on_each_processor(
-    oldest: tuple[Disk, str], kernel: str, cpu: str
-) -> None:
-    disk, answers = oldest
-    said, _, given = disk.boot(start(), cpu, kernel).partition("\n")
-    assert said.endswith(STARTED)
-    assert given.strip() == answers
-
-
-def test_the_kernel_lets_no_process_write_to_a_protected_image(disk: Disk) -> None:
-    image = "/mnt/verity.img"
-    check = f"{BIN}/python -m pasture image check {image}"
-    script = (
-        f"{build('--verity', image=image)}; {start(image)}; {check}; (: >> {image}) && exit 9;"
-        f" umount /mnt; mount /dev/vda /mnt; {start(image)}"
-    )
-    printed = disk.boot(script)
-    assert printed.count(f"started from the image: {image}") == 2
-    assert "fs-verity: the kernel compares each page that it reads" in printed
-    assert "Operation not permitted" in printed
 
 
 def test_a_processor_that_has_more_features_gives_the_same_answers(disk: Disk) -> None:

@@ -208,7 +208,10 @@ def hold_timer():
 
 
 def is_in_parent():
-    return any(f.function in ("setup", "_live_as_first_mold") for f in inspect.stack())
+    """gunicorn's, or a mold: its workers load the application by this function."""
+    calls = inspect.stack()
+    is_gunicorn = any("gunicorn" in one.filename for one in calls)
+    return is_gunicorn and all(one.function != "load_wsgi" for one in calls)
 
 
 def hold_failure():
@@ -433,7 +436,7 @@ def hold_read_file():
     def is_own():
         with lock:
             own[0] += len(file.read(5))
-            return file.tell() == own[0]
+            return file.tell() == own[0]  # words: ok
 
     return is_own
 

@@ -284,7 +284,7 @@ def test_nothing_of_the_package_imports_a_companion() -> None:
     ],
 )
 def test_one_concept_is_in_one_place(concept: str, word: str, places: tuple[str, ...]) -> None:
-    """Besides start files and the doctor's `sitecustomize`, which import nothing of pasture."""
+    """Besides start files, which import nothing of pasture: the doctor's, and that of a recipe."""
     folders = [*ROOTS, *(REPOSITORY / folder for folder in COMPANIONS)]
     found = {
         ".".join(path.relative_to(folder).with_suffix("").parts)
@@ -292,7 +292,7 @@ def test_one_concept_is_in_one_place(concept: str, word: str, places: tuple[str,
         for path in folder.rglob("*.py")
         if re.search(word, path.read_text(encoding="utf-8"))
     }
-    assert found - {"doctor.watch.sitecustomize", "start.seen"} == set(places), concept
+    assert found - {"doctor.watch.sitecustomize", "build.recipe"} == set(places), concept
 
 
 def test_every_module_has_a_floor() -> None:

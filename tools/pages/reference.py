@@ -101,9 +101,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     if context.info_name == "run":
         yield "Settings are options, too: [their page](settings.md).\n"
     table = [f"| `{_cell(found[0])}` | {_cell(found[1])} |" for found in rows if found]
-    if context.info_name == "ensure":
-        yield "Options: those of `pasture image build`, but for `-o`.\n"
-    elif table:
+    if table:
         yield "\n".join(["| option | |", "| --- | --- |", *table]) + "\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):

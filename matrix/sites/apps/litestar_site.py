@@ -43,7 +43,9 @@ def notes(state: State) -> list[dict[str, object]]:
 def add(data: Note, request: Request) -> dict[str, object]:
     request.logger.info("a note: %s", data.title)
     with database() as found:
-        made = found.execute("insert into notes (title, text) values (?, ?)", (data.title, data.text))
+        made = found.execute(
+            "insert into notes (title, text) values (?, ?)", (data.title, data.text)
+        )
     return {"id": made.lastrowid}
 
 

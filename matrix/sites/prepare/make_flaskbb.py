@@ -4,8 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flaskbb.configs.default import DefaultConfig
-
 config = Path("flaskbb.cfg")
 config.write_text(
     f'SQLALCHEMY_DATABASE_URI = "sqlite:///{Path.cwd()}/flaskbb.db"\n'
@@ -13,9 +11,9 @@ config.write_text(
     "WTF_CSRF_ENABLED = False\n"
     "CELERY_CONFIG = {'task_always_eager': True}\n"
     "REDIS_ENABLED = False\n"
-    f'LOG_PATH = "{Path.cwd()}"\n'
+    "USE_DEFAULT_LOGGING = False\n"
+    f'WHOOSHEE_DIR = "{Path.cwd()}/index"\n'
 )
 program = Path(sys.executable).with_name("flaskbb")
 user = ("-u", "admin", "-e", "admin@example.com", "-p", "secret-of-a-test")
 subprocess.run([program, "--config", config, "install", "-w", "-f", *user, "-n"], check=True)
-print(DefaultConfig.DEBUG)

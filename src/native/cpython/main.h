@@ -62,55 +62,6 @@ cpy_set_utf8_mode(PyObject *flags, Py_ssize_t index, int is_utf8)
     PyStructSequence_SetItem(flags, index, PyLong_FromLong(is_utf8)); /* small: none is freed */
 }
 
-/* Give a stream of C the buffer that it has when a program starts. Call it before the first read or write.
-   Returns -1 without memory. */
-static inline int
-cpy_buffer(FILE *stream)
-{
-    struct stat status;
-    size_t bytes = BUFSIZ;
-    if (fstat(fileno(stream), &status) == 0
-        && status.st_blksize > 0) { /* not reached: a file system that has no blocks */
-        bytes = (size_t)status.st_blksize;
-    }
-    char *buffer = malloc(bytes);
-    return buffer == NULL
-               ? -1
-               : setvbuf(stream, buffer, isatty(fileno(stream)) ? _IOLBF : _IOFBF, bytes);
-}
-
-/* -u, but for the streams in sys. -1 without memory. */
-static inline int
-cpy_set_unbuffered(int is_on)
-{
-    if (cpy_config()->buffered_stdio == !is_on) {
-        return 0;
-    }
-    cpy_config()->buffered_stdio = !is_on;
-    _Py_COMP_DIAG_PUSH
-    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
-    Py_UnbufferedStdioFlag = is_on;
-    _Py_COMP_DIAG_POP
-    if (!is_on) { /* standard error never has one */
-        return cpy_buffer(stdin) < 0 || cpy_buffer(stdout) < 0 ? -1 : 0;
-    }
-    (void)setvbuf(stdin, NULL, _IONBF, BUFSIZ);
-    (void)setvbuf(stdout, NULL, _IONBF, BUFSIZ);
-    return 0;
-}
-
-/* -B, but for sys.dont_write_bytecode. */
-static inline void
-cpy_set_dont_write_bytecode(PyObject *flags, Py_ssize_t index, int is_on)
-{
-    cpy_config()->write_bytecode = !is_on;
-    _Py_COMP_DIAG_PUSH
-    _Py_COMP_DIAG_IGNORE_DEPR_DECLS
-    Py_DontWriteBytecodeFlag = is_on;
-    _Py_COMP_DIAG_POP
-    PyStructSequence_SetItem(flags, index, PyLong_FromLong(is_on)); /* small: none is freed */
-}
-
 #if PY_VERSION_HEX < 0x030C0000
 
 typedef struct {

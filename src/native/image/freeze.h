@@ -24,11 +24,10 @@ typedef struct {
 typedef struct {
     char **argv; /* as the program was called; ends with NULL, as the next one */
     char **envp;
-    char *text;        /* of what is to be run: see `kind` */
-    uint64_t kind;     /* 'c' a command, 'm' a module, 'f' a file, 's' standard input */
-    uint64_t rest;     /* index of the first argument that is the program's own */
-    uint64_t switches; /* bit N for the option N of pasture_image/inside/switches.py */
-    uint64_t scratch;  /* memory to be unmapped */
+    char *text;       /* of what is to be run: see `kind` */
+    uint64_t kind;    /* 'c' a command, 'm' a module, 'f' a file, 's' standard input */
+    uint64_t rest;    /* index of the first argument that is the program's own */
+    uint64_t scratch; /* memory to be unmapped */
     uint64_t scratch_bytes;
 } freeze_message;
 

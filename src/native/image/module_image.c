@@ -67,9 +67,8 @@ freeze(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     uint64_t ignored = freeze_install_signals();
     PyObject *argv = bytes_list(message->argv);
     PyObject *envp = argv == NULL ? NULL : bytes_list(message->envp);
-    return Py_BuildValue("(NNKCyKK)", argv, envp, (unsigned long long)ignored, (int)message->kind,
-                         message->text, (unsigned long long)message->rest,
-                         (unsigned long long)message->switches);
+    return Py_BuildValue("(NNKCyK)", argv, envp, (unsigned long long)ignored, (int)message->kind,
+                         message->text, (unsigned long long)message->rest);
 }
 
 static int
@@ -163,32 +162,6 @@ set_utf8_mode(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     cpy_set_utf8_mode(flags, index, is_utf8);
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-set_unbuffered(PyObject *Py_UNUSED(module), PyObject *is_on)
-{
-    int truth = PyObject_IsTrue(is_on);
-    if (truth < 0) {
-        return NULL;
-    }
-    if (cpy_set_unbuffered(truth) < 0) {
-        return PyErr_NoMemory();
-    }
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-set_dont_write_bytecode(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *flags;
-    Py_ssize_t index;
-    int is_on;
-    if (!PyArg_ParseTuple(args, "Onp", &flags, &index, &is_on)) {
-        return NULL;
-    }
-    cpy_set_dont_write_bytecode(flags, index, is_on);
     Py_RETURN_NONE;
 }
 
@@ -308,8 +281,6 @@ PyMethodDef module_image_methods[] = {
     {"find_arguments", find_arguments, METH_NOARGS, NULL},
     {"run_main", run_main, METH_VARARGS, NULL},
     {"set_utf8_mode", set_utf8_mode, METH_VARARGS, NULL},
-    {"set_unbuffered", set_unbuffered, METH_O, NULL},
-    {"set_dont_write_bytecode", set_dont_write_bytecode, METH_VARARGS, NULL},
     {"begin_finalizing", begin_finalizing, METH_NOARGS, NULL},
     {"open_variables", open_variables, METH_O, NULL},
     {"find_variable", find_variable, METH_O, NULL},

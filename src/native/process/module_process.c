@@ -216,16 +216,6 @@ dumpable(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-set_dumpable(PyObject *Py_UNUSED(module), PyObject *number)
-{
-    int value = (int)PyLong_AsLong(number);
-    if (value == -1 && PyErr_Occurred()) {
-        return NULL;
-    }
-    return none_or_os_error(prctl_set_dumpable(value));
-}
-
-static PyObject *
 signal_action(PyObject *Py_UNUSED(module), PyObject *number)
 {
     struct sigaction action;
@@ -373,7 +363,6 @@ PyMethodDef module_process_methods[] = {
     {"adopt_orphans", adopt_orphans, METH_VARARGS, NULL},
     {"die_with_parent", die_with_parent, METH_O, NULL},
     {"dumpable", dumpable, METH_NOARGS, NULL},
-    {"set_dumpable", set_dumpable, METH_O, NULL},
     {"signal_action", signal_action, METH_O, NULL},
     {"set_signal_action", set_signal_action, METH_VARARGS, NULL},
     {"reset_signal_after_first", reset_signal_after_first, METH_O, NULL},

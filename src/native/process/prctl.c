@@ -24,9 +24,3 @@ prctl_dumpable(void)
 {
     return prctl(PR_GET_DUMPABLE, 0UL, 0UL, 0UL, 0UL);
 }
-
-int
-prctl_set_dumpable(int value)
-{
-    return prctl(PR_SET_DUMPABLE, (unsigned long)value, 0UL, 0UL, 0UL) ? errno : 0;
-}

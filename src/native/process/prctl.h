@@ -17,7 +17,4 @@ int prctl_die_with_parent(int signal);
 /* Whether others of this process's user may read its memory, as PR_GET_DUMPABLE has it. */
 int prctl_dumpable(void);
 
-/* Returns 0 or errno. */
-int prctl_set_dumpable(int value);
-
 #endif

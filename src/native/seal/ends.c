@@ -49,13 +49,17 @@
 #define CHAIN_LEVELS 10
 #define CHAIN_MAX_REFERENCES 2
 
+/* Types that were looked up, each in its place: objects that lie next to each other are of few types. */
+#define LOOKED_UP_LOG2 8
+
 static struct {
     mark_bits bits;
     scratch_stack unlisted; /* mortal objects in no list that may refer to others, or end */
     size_t reached;         /* of them: from objects, not from running calls alone */
-    type_end last;          /* that was looked up */
+    type_end looked_up[1 << LOOKED_UP_LOG2];
     PyObject *weakref_dict, *weakset_dict; /* borrowed; NULL if not imported */
     size_t met, found;                     /* mortal objects, and those of them that are kept */
+    size_t foreign;                        /* of these: for the library alone that frees them */
     scratch_stack owners;                  /* that are kept */
     bool has_too_many;                     /* owners: not all are kept */
     bool has_buffers;                      /* an object that counts them was met */
@@ -111,10 +115,12 @@ is_plain_value(PyTypeObject *type)
 static const type_end *
 end_of_type(PyTypeObject *type)
 {
-    if (type != ends.last.type) {
-        ends.last = type_ends_look_up(type);
+    size_t at = ((uint64_t)(uintptr_t)type * 0x9E3779B97F4A7C15u) >> (64 - LOOKED_UP_LOG2);
+    type_end *place = &ends.looked_up[at];
+    if (place->type != type) {
+        *place = type_ends_look_up(type);
     }
-    return &ends.last;
+    return place;
 }
 
 /* Whether a function is to be had from its module under its name, for as long as that lives. */
@@ -176,18 +182,11 @@ holds_cleared_by_python(PyObject *op, void *type)
            || (PyDict_CheckExact(op) && referents_visit(op, is_cleared_by_python, type) != 0);
 }
 
-/* Precondition: `op` is mortal. */
+/* Precondition: `op` is mortal, and of a type that is no plain container. */
 static bool
-has_end(PyObject *op)
+shows_end(PyObject *op, const type_end *end)
 {
     PyTypeObject *type = Py_TYPE(op);
-    if (PyType_Check(op) || PyModule_Check(op)) {
-        return false;
-    }
-    if (type_ends_is_plain_container(type)) {
-        return is_watched(op);
-    }
-    const type_end *end = end_of_type(type);
     if (end->clears && referents_visit(op, holds_cleared_by_python, type) != 0) {
         return true;
     }
@@ -204,7 +203,18 @@ keep(PyObject *op)
 static int
 keep_if_it_has_end(PyObject *op, void *Py_UNUSED(arg))
 {
-    return !cpy_is_immortal(op) && has_end(op) ? keep(op) : 0;
+    if (cpy_is_immortal(op) || PyType_Check(op) || PyModule_Check(op)) {
+        return 0;
+    }
+    if (type_ends_is_plain_container(Py_TYPE(op))) {
+        return is_watched(op) ? keep(op) : 0;
+    }
+    const type_end *end = end_of_type(Py_TYPE(op));
+    if (shows_end(op, end)) {
+        return keep(op);
+    }
+    ends.foreign += end->foreign != NULL;
+    return end->foreign != NULL ? keep(op) : 0;
 }
 
 static int
@@ -630,7 +640,7 @@ keep_near_owners(size_t with_ends)
 static int
 keep_owners(void)
 {
-    size_t with_ends = ends.found - ends.owners.count;
+    size_t with_ends = ends.found - ends.foreign - ends.owners.count;
     int err = keep_all_owners(with_ends);
     if (!err && ends.has_too_many) {
         forget_owners(0);
@@ -699,12 +709,19 @@ ends_prepare(void)
     return 0;
 }
 
+/* One may be gone, and its address another's. */
+static void
+forget_types(void)
+{
+    memset(ends.looked_up, 0, sizeof ends.looked_up);
+}
+
 int
 ends_find(PyObject *types, visitproc value, void *value_arg)
 {
-    ends.met = ends.found = 0;
+    ends.met = ends.found = ends.foreign = 0;
     ends.has_buffers = ends.has_too_many = false;
-    ends.last = (type_end){0};
+    forget_types();
     ends.referents = ends.referrers = (fetch_queue){0};
     ends.value = value;
     ends.value_arg = value_arg;
@@ -731,11 +748,19 @@ ends_release(void)
     scratch_stack_release(&ends.owners);
 }
 
+mark_bits
+ends_hand_over(void)
+{
+    mark_bits found = ends.bits;
+    ends.bits = (mark_bits){0};
+    ends_release();
+    return found;
+}
+
 void
 ends_forget(void)
 {
     ends_release();
-    ends.last = (type_end){0};
     owner.type = NULL;
     type_ends_forget();
 }
@@ -753,11 +778,22 @@ ends_matters(PyObject *op)
     return is_kept(op, NULL);
 }
 
+PyTypeObject *
+ends_foreign_type(PyObject *op)
+{
+    return PyType_Check(op) || PyModule_Check(op) ? NULL : end_of_type(Py_TYPE(op))->foreign;
+}
+
 bool
 ends_shows(PyObject *op)
 {
-    ends.last = (type_end){0}; /* that type may be gone, and its address another's */
-    return !is_plain_value(Py_TYPE(op)) && !cpy_is_immortal(op) && has_end(op);
+    PyTypeObject *type = Py_TYPE(op);
+    if (is_plain_value(type) || cpy_is_immortal(op) || PyType_Check(op) || PyModule_Check(op)) {
+        return false;
+    }
+    type_end end = type_ends_look_up(type); /* one that was looked up before may be gone */
+    return type_ends_is_plain_container(type) ? is_watched(op)
+                                              : end.foreign != NULL || shows_end(op, &end);
 }
 
 bool

@@ -4,6 +4,8 @@
  * finalizer is never called. So these stay as they are:
  *
  *   finalized   the type has tp_finalize or tp_del: a class with `__del__`, files, sockets, generators
+ *   foreign     a library that is neither the interpreter's nor the standard library's frees it, and its
+ *               type is not known to hold memory alone (memory_types.h)
  *   closed      a type written in C has a method `close` or `release`, but no `acquire`: mmap,
  *               memoryview, epoll, connections and cursors of databases
  *   a buffer    an object of a type written in C, large enough for a Py_buffer, refers to one that
@@ -31,6 +33,7 @@
 #define PASTURE_ENDS_H
 
 #include "../cpython/cpython.h"
+#include "../gc/mark_bits.h"
 
 #define ENDS_OWNER_MAX_REFERENCES 16
 
@@ -47,6 +50,10 @@ bool ends_register_owner(PyTypeObject *type, PyObject *sample, PyObject *owned);
 int ends_find(PyObject *types, visitproc value, void *value_arg);
 void ends_release(void);
 
+/* Like ends_release(), but for the set of what was found (its marked bits), which the caller releases. An
+   object that came since may have the bit of one that went. */
+mark_bits ends_hand_over(void);
+
 /* Forget the types of an interpreter that has ended. */
 void ends_forget(void);
 
@@ -55,6 +62,10 @@ bool ends_owners_are_left_out(void);
 
 /* Whether `op` was found, listed or not: between ends_find() and ends_release(). */
 bool ends_matters(PyObject *op);
+
+/* The type for which `op` stays mortal, where that is all it shows: one of a library from outside that is
+   not known to hold memory alone; else NULL. Like ends_matters(). */
+PyTypeObject *ends_foreign_type(PyObject *op);
 
 /* Whether `op` shows by itself that its end matters. At any time after ends_prepare(). */
 bool ends_shows(PyObject *op);

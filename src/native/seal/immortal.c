@@ -43,6 +43,8 @@ typedef struct {
     immortal_counts *counts;
     scratch_stack pending; /* reached from a container's item, referents still to be visited */
     scratch_stack codes;   /* code objects whose instructions are to be settled */
+    scratch_stack mortal;  /* containers that stay mortal */
+    mark_bits ends;        /* what stays mortal, while Python code runs */
     Py_ssize_t keys_count; /* of an immortal key table; 0: there is none */
     containers_lookup lookup;
 } immortal_walk;
@@ -128,7 +130,12 @@ seal_met(PyObject *op, void *arg)
     immortal_walk *walk = arg;
     if (leaves_mortal(op)) {
         walk->counts->left_mortal++;
-        return 0;
+        PyTypeObject *type = ends_foreign_type(op);
+        if (type != NULL) {
+            mortal_types_add(&walk->counts->types, type, op);
+        }
+        bool is_container = containers_is_known(&walk->lookup, Py_TYPE(op));
+        return is_container ? scratch_stack_push(&walk->mortal, op) : 0;
     }
     return cpy_is_immortal(op) ? 0 : seal(walk, op);
 }
@@ -138,7 +145,8 @@ static int
 seal_item(PyObject *op, void *arg)
 {
     immortal_walk *walk = arg;
-    if (cpy_is_immortal(op) || cpy_gc_listed(op) || ends_is_being_filled(op)) {
+    if (cpy_is_immortal(op) || cpy_gc_listed(op) || ends_is_being_filled(op)
+        || mark_bits_is_marked(&walk->ends, op)) {
         return 0;
     }
     int err = seal(walk, op);
@@ -157,18 +165,35 @@ visit_item(PyObject *item, void *arg)
     return err;
 }
 
-/* Items may be containers, which come to the end of the stack. */
+static int
+visit_container(immortal_walk *walk, PyObject *container)
+{
+    bool failed = false;
+    int err = containers_visit(container, visit_item, walk, &failed);
+    walk->counts->containers_failed += failed;
+    walk->lookup = (containers_lookup){0};
+    return err;
+}
+
+/* Items may be containers, which come to the end of the stack. Those that stay mortal are held: the
+   functions may let them go. */
 static int
 visit_containers(immortal_walk *walk)
 {
     int err = 0;
-    for (size_t i = 0; i < containers.count && !err; i++) {
-        bool failed = false;
-        err = containers_visit(containers.items[i], visit_item, walk, &failed);
-        walk->counts->containers_failed += failed;
-        walk->lookup = (containers_lookup){0};
+    for (size_t i = 0; i < walk->mortal.count; i++) {
+        Py_INCREF((PyObject *)walk->mortal.items[i]);
     }
-    walk->counts->containers = (Py_ssize_t)containers.count;
+    walk->counts->containers = (Py_ssize_t)walk->mortal.count;
+    while (walk->mortal.count) {
+        PyObject *container = scratch_stack_pop(&walk->mortal);
+        err = err ? err : visit_container(walk, container);
+        Py_DECREF(container);
+    }
+    for (size_t i = 0; i < containers.count && !err; i++) {
+        err = visit_container(walk, containers.items[i]);
+    }
+    walk->counts->containers += (Py_ssize_t)containers.count;
     return err;
 }
 
@@ -232,8 +257,9 @@ immortal_make_heap(immortal_counts *counts)
     order_release(); /* Python code may free objects */
     if (!err) {
         verify_heap_is_immortal(leaves_mortal); /* Python code may make mortal objects */
-        ends_release();                         /* that code may seal, too */
+        walk.ends = ends_hand_over();           /* that code may seal, too */
         err = visit_containers(&walk);
+        mark_bits_release(&walk.ends);
     }
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback); /* of a signal's handler */
@@ -244,6 +270,7 @@ immortal_make_heap(immortal_counts *counts)
     counts->scratch_bytes = walk.pending.peak_bytes + walk.codes.peak_bytes;
     scratch_stack_release(&walk.pending);
     scratch_stack_release(&walk.codes);
+    scratch_stack_release(&walk.mortal);
     PyErr_Restore(type, value, traceback);
     ends_release();
     if (err) {

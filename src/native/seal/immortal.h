@@ -4,6 +4,10 @@
 
 #include "../cpython/cpython.h"
 
+#include "mortal_types.h"
+
+#if !defined(CPY_UNSUPPORTED) && CPY_HAS_IMMORTALITY
+
 typedef struct {
     Py_ssize_t objects;           /* made immortal */
     Py_ssize_t hashes;            /* of strings and bytes, computed ahead */
@@ -13,6 +17,7 @@ typedef struct {
     Py_ssize_t owners_left_out;   /* 1: of what stays mortal only the nearest owners do, too */
     Py_ssize_t containers;        /* met so far whose items a registered function yields */
     Py_ssize_t containers_failed; /* of them, those whose function raised in this walk */
+    mortal_types types;           /* of those that stay mortal for their type; to be cleared */
     size_t scratch_bytes;         /* most working memory used; all of it is given back */
 } immortal_counts;
 
@@ -28,6 +33,8 @@ int immortal_make_heap(immortal_counts *counts);
    collection finds a cycle among frozen objects, and some of these give something back at their
    end. Nothing where no walk has succeeded since the last call. */
 void immortal_unfreeze_mortal(void);
+
+#endif
 
 /* Forget the containers of an interpreter that has ended. */
 void immortal_forget(void);

@@ -10,6 +10,7 @@
 #include "ends.h"
 #include "hotcode.h"
 #include "immortal.h"
+#include "memory_types.h"
 #include "plug.h"
 #include "snapshot.h"
 #include "specialize.h"
@@ -38,13 +39,19 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     }
     bool minds = layout_has(LAYOUT_COLLECTOR); /* counts are looked at when collections begin */
     if ((minds && collect_mind_counts() < 0) || immortal_make_heap(&counts) < 0) {
+        mortal_types_clear(&counts.types);
         return NULL;
     }
-    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n}", "objects", counts.objects, "hashes",
-                         counts.hashes, "instructions", counts.instructions, "key_tables",
+    PyObject *types = mortal_types_list(&counts.types);
+    mortal_types_clear(&counts.types);
+    if (types == NULL) {
+        return NULL;
+    }
+    return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:N}", "objects", counts.objects,
+                         "hashes", counts.hashes, "instructions", counts.instructions, "key_tables",
                          counts.key_tables, "left_mortal", counts.left_mortal, "owners_left_out",
                          counts.owners_left_out, "containers", counts.containers,
-                         "containers_failed", counts.containers_failed);
+                         "containers_failed", counts.containers_failed, "mortal_types", types);
 #else
     PyErr_SetString(PyExc_NotImplementedError,
                     "objects can be immortal from CPython 3.12 on: on this version reading an "
@@ -86,10 +93,34 @@ type_has_end(PyObject *Py_UNUSED(module), PyObject *type)
         return NULL;
     }
     type_end end = type_ends_look_up((PyTypeObject *)type);
-    return PyBool_FromLong(end.finalizes || end.closes);
+    return PyBool_FromLong(end.finalizes || end.closes || end.foreign != NULL);
 #else
     Py_RETURN_FALSE;
 #endif
+}
+
+static PyObject *
+memory_types(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#if CPY_HAS_IMMORTALITY
+    return memory_types_list();
+#else
+    return PyTuple_New(0);
+#endif
+}
+
+static PyObject *
+register_memory_type(PyObject *Py_UNUSED(module), PyObject *type)
+{
+    if (!PyType_Check(type)) {
+        return PyErr_Format(PyExc_TypeError, "a type, not %s", Py_TYPE(type)->tp_name);
+    }
+#if CPY_HAS_IMMORTALITY
+    if (memory_types_register((PyTypeObject *)type) < 0) {
+        return NULL;
+    }
+#endif
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -277,6 +308,8 @@ PyMethodDef module_seal_methods[] = {
     {"register_container", register_container, METH_VARARGS, NULL},
     {"register_owner", register_owner, METH_VARARGS, NULL},
     {"type_has_end", type_has_end, METH_O, NULL},
+    {"memory_types", memory_types, METH_NOARGS, NULL},
+    {"register_memory_type", register_memory_type, METH_O, NULL},
     {"unfreeze_mortal", unfreeze_mortal, METH_NOARGS, NULL},
     {"immortalize", immortalize, METH_NOARGS, NULL},
     {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},

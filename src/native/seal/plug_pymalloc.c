@@ -72,6 +72,7 @@ plug_size_class(size_t block_bytes, plug_counts *plugged)
             PyObject_Free(block);
             return 0;
         }
+        memset(block, 0, block_bytes); /* an OS page of nothing else needs no room in an image */
         plugged->blocks++;
         plugged->bytes += block_bytes;
     }

@@ -1,6 +1,8 @@
 /* Looks at slots, at methods of bases that are written in C, and at the code of `__del__`. */
 #include "type_ends.h"
 
+#include "memory_types.h"
+
 #ifndef CPY_UNSUPPORTED
 #if CPY_HAS_IMMORTALITY
 
@@ -139,12 +141,17 @@ type_ends_look_up(PyTypeObject *type)
 {
     type_end end = {.type = type};
     end.finalizes = cpy_type_finalizes(type) && !only_lets_go(type, &end.clears);
+    bool is_known = false; /* and so are its bases */
     for (PyTypeObject *base = type; base != NULL; base = base->tp_base) {
+        is_known = is_known || memory_types_is_registered(base);
         if (is_class(base)) {
             continue;
         }
         end.in_c = end.in_c || !type_ends_is_plain_container(base);
-        end.closes = end.closes || has_closing_method(base) || is_silent(base);
+        bool is_foreign = !is_known && memory_types_is_foreign(base);
+        is_known = is_known || (is_foreign && memory_types_is_listed(base));
+        end.foreign = end.foreign == NULL && is_foreign && !is_known ? base : end.foreign;
+        end.closes = end.closes || (!is_known && (has_closing_method(base) || is_silent(base)));
     }
     return end;
 }
@@ -169,6 +176,7 @@ type_ends_prepare(void)
             return -1;
         }
     }
+    memory_types_prepare();
     return 0;
 }
 

@@ -15,6 +15,9 @@ typedef struct {
     bool clears;    /* its `__del__` only lets go, and calls `clear` of what the object refers to */
     bool in_c;      /* a base that is written in C frees its objects, and is no plain container */
     bool closes;    /* and that base has a method for it, or is known to */
+    PyTypeObject
+        *foreign; /* the base whose objects a library from outside frees, which may give back
+                              something; or NULL */
 } type_end;
 
 /* Get ready for the first look: allocates. Returns 0, or -1 with an exception set. */

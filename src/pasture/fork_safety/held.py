@@ -24,7 +24,7 @@ from typing import Any
 
 from pasture.fork_safety import comeback, survey
 from pasture.fork_safety.library import instances
-from pasture.fork_safety.open_files import describe, name_of, open_files
+from pasture.fork_safety.open_files import describe, is_locked, name_of, open_files
 from pasture.fork_safety.origins import Origins
 from pasture.proc import tree
 from pasture.proc.maps import parse_maps
@@ -121,9 +121,9 @@ class Import:
                 if one is not None and (one.is_listening or self._origins.is_bound(number)):
                     named = f"the socket bound to {one.own}"
                     yield _shared(named, Reason.LISTENER, where, _IN_POST_FORK)
-            elif _is_locked(number):
+            elif is_locked(number):
                 yield _shared(f"the lock on {name}", Reason.LOCK, where, _IN_POST_FORK)
-            elif stat.S_ISREG(what.st_mode) and not what.st_nlink and not _is_of_memory(name):
+            elif _has_no_name(what) and not name.startswith(_OF_MEMORY):
                 yield _shared(f"the temporary file {name}", Reason.FILE, where, _EACH)
             elif (line := self._origins.of_database(name)) is not None:
                 yield _shared(f"the SQLite database {name}", Reason.DATABASE, line, _IN_POST_FORK)
@@ -139,7 +139,8 @@ class Import:
             named = f"process {pid} ({_name_of_process(pid)})"
             yield _shared(named, Reason.PROCESS, self._origins.of_process(), _START)
         for name, _ in _shared_memory() - self._mapped:
-            yield _shared(f"shared memory ({name})", Reason.MEMORY, "", _EACH)
+            where = self._origins.created.get(name.removesuffix(" (deleted)"), "")
+            yield _shared(f"shared memory ({name})", Reason.MEMORY, where, _EACH)
         if frozenset(_timers()) - self._timers:
             yield Hazard("a timer that the import has set", "set it in each worker", Reason.TIMER)
         yield from _loops()
@@ -149,11 +150,8 @@ def _shared(what: str, kind: Reason, where: str, hint: str) -> Hazard:
     return Hazard(what, hint, kind, fate=SHARED, where=where)
 
 
-def _is_locked(number: int) -> bool:
-    """Whether this process has locked an open file, by flock or fcntl. Source: proc(5), fdinfo."""
-    with suppress(OSError):
-        return "\nlock:" in (_SELF / "fdinfo" / str(number)).read_text()
-    return False
+def _has_no_name(what: os.stat_result) -> bool:
+    return stat.S_ISREG(what.st_mode) and not what.st_nlink
 
 
 def _children() -> frozenset[int]:
@@ -194,14 +192,10 @@ def _shared_memory() -> frozenset[tuple[str, int]]:
     )
 
 
-def _is_of_memory(name: str) -> bool:
-    return name.startswith("/memfd:")
-
-
 def _pipes() -> frozenset[int]:
     """Inodes of the pipes of which both ends are here: what one worker writes, another would read.
 
-    Under gevent a hub has some, which it makes anew in each child.
+    Under gevent a hub has some, which it makes again in each child.
     """
     ends: dict[bool, set[int]] = {True: set(), False: set()}
     for number, what in open_files():

@@ -29,8 +29,17 @@ _FORKING = ("multiprocessing.popen_fork", "multiprocessing.forkserver")
 _executors: WeakSet[Any] = WeakSet()
 """Those that have threads: a fork clears the list that their module has."""
 _listeners: WeakSet[Any] = WeakSet()
+_before: WeakSet[threading.Thread] | None = None
+"""Threads of the engine, and of what it has imported as it does without pasture."""
 _is_noted = False
 _modules = _hooks = 0
+
+
+def begin() -> None:
+    """Remember which threads run before the application is loaded. The first call counts."""
+    global _before
+    if _before is None:
+        _before = WeakSet(threading.enumerate())
 
 
 def note() -> None:
@@ -59,6 +68,8 @@ def _listener_of(thread: threading.Thread) -> Any:
     listener: Any = getattr(getattr(thread, "_target", None), "__self__", None)
     theirs: Any = _class("logging.handlers", "QueueListener")
     own: Any = type(listener)
+    if thread in (_before or ()):
+        return None
     with suppress(Exception):
         is_theirs = own.start is theirs.start and own._monitor is theirs._monitor
         if is_theirs and type(listener.queue).__module__ in ("queue", "_queue"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import _socket  # not `socket`: most parents have it, the others would have it sealed in
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +38,13 @@ def name_of(number: int) -> str:
         return os.fspath((_FILES / str(number)).readlink())
     except OSError:
         return f"with the descriptor {number}"
+
+
+def is_locked(number: int) -> bool:
+    """Whether this process has locked an open file, by flock or fcntl. Source: proc(5), fdinfo."""
+    with suppress(OSError):
+        return "\nlock:" in Path(f"/proc/self/fdinfo/{number}").read_text()
+    return False
 
 
 class Socket(NamedTuple):

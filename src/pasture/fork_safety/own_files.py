@@ -4,7 +4,7 @@ A fork shares the place in a file: two workers that read on would each get half 
 that only writes is left alone: workers of one log must not write over each other.
 
 Owns which files, and the places. Invariant: what was open before the import is not touched, nor is
-the parent's. A file that cannot be opened again stays shared.
+the parent's. A file that is locked, or cannot be opened again, stays shared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from pasture.fork_safety.open_files import open_files
+from pasture.fork_safety.open_files import is_locked, open_files
 
 _File = tuple[int, int, int]
 """Number, device and inode."""
@@ -34,7 +34,8 @@ def begin() -> None:
 def note() -> None:
     """Remember what children get for their own. In the parent, before the forks."""
     global _noted
-    _noted = frozenset(_regular()) - (_before or frozenset())
+    found = frozenset(_regular()) - (_before or frozenset())
+    _noted = frozenset(one for one in found if not is_locked(one[0]))
 
 
 def take() -> None:

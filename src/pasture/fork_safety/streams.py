@@ -60,6 +60,7 @@ def begin() -> None:
     The first call counts: at a later load the application's own files are open.
     """
     global _before, _unnamed_before
+    inherited.begin()
     own_files.begin()
     if _before is None:
         _unnamed_before = frozenset(number for number, _ in _unnamed())

@@ -64,7 +64,7 @@ def _held_by_array(array: Any) -> Iterator[object]:
     plain = numpy.ndarray.view(array, numpy.ndarray)  # a subclass may index in its own way
     yield plain.dtype
     yield numpy.ndarray.base.__get__(array)
-    if plain.dtype.hasobject:
+    if _has_objects(plain.dtype):
         yield from _objects_in(plain)
 
 
@@ -75,8 +75,13 @@ def _objects_in(array: Any) -> Iterator[object]:
         return
     for name in array.dtype.names:
         field = array[name]
-        if field.dtype.hasobject:
+        if _has_objects(field.dtype):
             yield from _objects_in(field)
+
+
+def _has_objects(dtype: Any) -> bool:
+    """Whether elements are references: `hasobject` is set for strings of any length, too."""
+    return bool(dtype.kind == "O" or (dtype.hasobject and dtype.names is not None))
 
 
 def _without_repetition(array: Any) -> Any:

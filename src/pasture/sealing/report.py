@@ -13,6 +13,7 @@ from typing import Any
 from pasture.interpreter import Interpreter
 from pasture.proc.memory_file import Shown
 from pasture.reasons import Hazard, Reason
+from pasture.sealing.memory_types import MortalType
 from pasture.sealing.steps import HEAP_STEPS, HeapStep
 
 _NO_NEWS = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
@@ -40,6 +41,7 @@ class StepReport:
         problems: what went wrong inside without stopping the step.
         note: text for what counts cannot say, e.g. which allocator was found.
         hazards: those that the step found.
+        mortal_types: types of extensions with more than 1,000 objects that stay mortal.
     """
 
     name: str
@@ -51,6 +53,7 @@ class StepReport:
     note: str | None = None
     hazards: tuple[Hazard, ...] = ()
     why: Reason | None = None
+    mortal_types: tuple[MortalType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,12 @@ class SealReport:
         return Counter(hazard for step in self.steps for hazard in step.hazards)
 
     @property
+    def mortal_types(self) -> tuple[MortalType, ...]:
+        """Types of extensions whose objects stay mortal, since it is not known that they hold
+        memory alone: those with more than 1,000."""
+        return tuple(one for step in self.steps for one in step.mortal_types)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences that a user should know; equal ones once, with their number."""
         lines = [f"hazard: {hazard}" for hazard in self.hazards.elements()]
@@ -117,6 +126,7 @@ class SealReport:
             "hazards": [
                 {**asdict(hazard), "count": count} for hazard, count in self.hazards.items()
             ],
+            "mortal_types": [asdict(one) for one in self.mortal_types],
             "objects": self.objects,
             "plugged_bytes": self.plugged_bytes,
             "seconds": self.seconds,

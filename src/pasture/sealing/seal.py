@@ -292,7 +292,7 @@ def _take(name: str, row: HeapStep, work: Callable[[], Counts | StepResult]) -> 
         return _failed(name, _describe(error), perf_counter() - start)
     seconds = perf_counter() - start
     if isinstance(done, StepResult):
-        return StepReport(name, seconds, done.counts, note=done.note, problems=done.problems)
+        return StepReport(name, seconds, **done._asdict())
     return StepReport(name, seconds, done)
 
 

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import FIRST_IMMORTAL, left_out, native
-from pasture.sealing import containers, huge_pages
+from pasture.sealing import containers, huge_pages, memory_types
 from pasture.sealing.headroom import Peak
+from pasture.sealing.memory_types import MortalType
 
 Counts = Mapping[str, int]
 
@@ -26,11 +27,12 @@ PLUG_AFTER_OBJECTS = 1_000
 
 
 class StepResult(NamedTuple):
-    """Counts of a step; a note and problems say what counts cannot."""
+    """Counts of a step; the other fields say what counts cannot."""
 
     counts: Counts
     note: str | None = None
     problems: tuple[str, ...] = ()
+    mortal_types: tuple[MortalType, ...] = ()
 
 
 class Lack(NamedTuple):
@@ -88,10 +90,13 @@ _OWNERS_LEFT_OUT = (
 
 def _immortalize() -> StepResult:
     containers.hand_to_extension()
-    counts: Counts = native().immortalize()
+    counts = native().immortalize()
     _holes.sealed += counts["objects"]
     _holes.counted = True
-    return StepResult(counts, _OWNERS_LEFT_OUT if counts["owners_left_out"] else None)
+    types = memory_types.with_many_objects(counts.pop("mortal_types"))
+    notes = [_OWNERS_LEFT_OUT] if counts["owners_left_out"] else []
+    notes += [memory_types.note_of(types)] if types else []
+    return StepResult(counts, "; ".join(notes) or None, mortal_types=types)
 
 
 def _freeze() -> Counts:

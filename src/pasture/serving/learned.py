@@ -8,6 +8,8 @@ it; where none can, all entries are tried at each start.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -42,6 +44,7 @@ def prepare(
     policy: Policy,
     write: Log = write_to_log,
     start_again: restart.Restart | None = None,
+    as_worker: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> None:
     """Build what a file lists, and have children record in it. In the parent, before the seal.
 
@@ -49,6 +52,7 @@ def prepare(
         path: None does nothing.
         write: takes a level of `logging` and a line of the log.
         start_again: starts the server again; None where that cannot be.
+        as_worker: makes a context for what is tried and built.
     """
     if path is None:
         return
@@ -61,7 +65,7 @@ def prepare(
         write(logging.WARNING, f"auto: nothing is built or recorded: {error}")
         return
     if entries:
-        entries = _built(path, entries, write, start_again)
+        entries = _built(path, entries, write, start_again, as_worker)
     else:
         write(logging.INFO, _NOTHING_YET % printable(str(path)))
     _names = file.values_of(entries, "code")
@@ -75,21 +79,29 @@ def prepare(
 
 
 def _built(
-    path: Path, entries: Entries, write: Log, start_again: restart.Restart | None
+    path: Path,
+    entries: Entries,
+    write: Log,
+    start_again: restart.Restart | None,
+    as_worker: Callable[[], AbstractContextManager[object]],
 ) -> Entries:
     """Try what is new and build what is good; returns the entries with their outcomes."""
     from pasture.learning import build, file, trial
 
     can_start_again = start_again is not None and restart.is_possible()
     began_s = perf_counter()
-    tried = trial.tried(file.to_build(entries, file.NEW, *(() if can_start_again else (file.OK,))))
+    with as_worker():
+        new = file.to_build(entries, file.NEW, *(() if can_start_again else (file.OK,)))
+        tried = trial.tried(new)
     kept = {**entries, **tried}.items()
     entries = {line: outcome for line, outcome in kept if outcome != trial.THERE}
     refused = [f"{line} {why}" for line, why in tried.items() if why not in (file.OK, trial.THERE)]
     for each in first_of(refused, _MAX_LINES, "entries are left to workers"):
         write(logging.WARNING, f"auto: left to workers: {printable(each)}")
     good = [one for one in file.to_build(entries, file.OK) if can_start_again or one in tried]
-    for line, problem in build.build(good):
+    with as_worker():
+        built = list(build.build(good))
+    for line, problem in built:
         if problem and problem != build.GONE:
             why = f"{printable(line)} {problem}"
             write(logging.ERROR, f"auto: {why}, and did not when it was tried")

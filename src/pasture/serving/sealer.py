@@ -55,6 +55,7 @@ class Sealer:
     Args:
         log: takes the report's line.
         prepare: makes a context for each seal, in which the server's heap may be worked on.
+        as_worker: makes a context for code of the application that runs before the fork.
         stop_agents: as of `pasture.seal`, for a server that calls `before_fork` before it forks,
             and not in a hook of the fork.
         start_again: starts the server again, as without pasture, where a probe of the sealed
@@ -78,6 +79,7 @@ class Sealer:
         *,
         log: Log = write_to_log,
         prepare: Callable[[], AbstractContextManager[object]] = nullcontext,
+        as_worker: Callable[[], AbstractContextManager[object]] = nullcontext,
         stop_agents: bool = False,
         start_again: Restart | None = None,
         works: bool = False,
@@ -97,7 +99,7 @@ class Sealer:
         policy = settings.policy if settings.auto is None else traced(settings.policy)
         self._settings = replace(settings, policy=policy)
         self._log = log
-        self._prepare = prepare
+        self._prepare, self._as_worker = prepare, as_worker
         self._unfrozen_then = 0
         # Counting what is not frozen reads all of it: a whole heap, where nothing is.
         self._freezes = "freeze" in settings.policy.heap
@@ -129,11 +131,12 @@ class Sealer:
         if module := held.wait_for_imports(IMPORT_S):
             self._log(logging.WARNING, f"{module} is still imported: a worker will wait for it")
         if self.report is None:
-            with generators.observed():
+            with generators.observed(), self._as_worker():
                 preload.load(self._settings.preload, is_needed=self._settings.strict)
             with generators.observed(), self._forking():  # an entry may draw, of known modules
                 learned.prepare(
-                    *(self._settings.auto, self._settings.policy, self._log, self._start_again)
+                    *(self._settings.auto, self._settings.policy, self._log, self._start_again),
+                    as_worker=self._as_worker,
                 )
             learned.choose_code(self._settings.policy, ran=False)
             if warm_up is None:
@@ -175,7 +178,8 @@ class Sealer:
         """Warm up, and leave workers what each of them makes for itself."""
         with generators.observed():
             filled = caches.Filled(generators.drawn())
-            report = warm_up()
+            with self._as_worker():
+                report = warm_up()
             for line in filled.forget_own():
                 self._log(logging.INFO, WARM_UP_STEP % line)
         learned.choose_code(self._settings.policy, ran=True)

@@ -35,11 +35,11 @@ use_made_of(const manifest *m)
     }
     const manifest_dated *dated = manifest_at(m, m->dated_at);
     for (uint64_t i = 0; i < m->dated; i++) {
-        sum += strlen(manifest_at(m, dated[i].path)) + dated[i].bytes + dated[i].mtime_ns;
+        sum += strlen(manifest_at(m, dated[i].path)) + dated[i].bytes + dated[i].changed_ns;
     }
     const manifest_searched *searched = manifest_at(m, m->searched_at);
     for (uint64_t i = 0; i < m->searched; i++) {
-        sum += strlen(manifest_at(m, searched[i].path)) + searched[i].mtime_ns;
+        sum += strlen(manifest_at(m, searched[i].path)) + searched[i].changed_ns;
         use_texts(m, searched[i].names);
         use_texts(m, searched[i].found);
     }

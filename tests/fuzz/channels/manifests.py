@@ -11,6 +11,7 @@ from pasture_image.build.build_id import BuildId
 from pasture_image.build.frozen import FACTS
 from pasture_image.build.manifest import (
     LAYOUT,
+    File,
     Folder,
     MadeOf,
     Needs,
@@ -54,14 +55,15 @@ def _made_of(random: Random) -> MadeOf:
     return MadeOf(
         ((1, 4096),) * random.randrange(12),
         {"/bin/sh": known},
-        (("/etc/passwd", 1, 2, 3, 4), ("/nowhere", 0, 0, 0, 0)),
+        (File("/etc/passwd", 1, 2, 3, 0o644, 4), File("/nowhere", 0, 0, 0, 0, None)),
         (
-            Folder("/usr/lib", 1, ("json", "os/"), ("json.py", "os/")),
-            Folder("/etc", 1, missing=("/etc/nowhere",), listed=5),
+            Folder("/usr/lib", 1, 2, ("json", "os/"), ("json.py", "os/")),
+            Folder("/etc", 1, 2, missing=("/etc/nowhere",), listed=5),
         )
         * random.randrange(3),
         {"/bin/sh": "bash"} if random.randrange(2) else {},
         {"/proc/sys/kernel/ostype": 7} if random.randrange(2) else {},
+        {(3, 7): 5} if random.randrange(2) else {},
     )
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from pasture_image.build.lookups import Found, found
-from pasture_image.inside.recording import COUNTED, LISTED, LISTS, OWN, STARTED
+from pasture_image.inside.recording import COUNTED, LISTED, LISTS, OWN, STARTED, WARMED
+
+EMPTY = "/nowhere/empty"
 
 
 def record(*calls: tuple[str, str | Path] | tuple[str, str | Path, int]) -> bytes:
@@ -19,7 +21,7 @@ def record(*calls: tuple[str, str | Path] | tuple[str, str | Path, int]) -> byte
         name = os.fsencode(path)
         try:
             status = os.stat(path)  # noqa: PTH116
-            numbers = (status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
+            numbers = (status.st_size, status.st_ctime_ns, status.st_ino, status.st_dev)
             known = f"0\t{status.st_mode:x}\t" + "\t".join(map(str, numbers))
         except OSError:
             known = f"{ENOENT}\t0\t0\t0\t0\t0"
@@ -38,7 +40,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def of(data: bytes) -> Found:
-    return found(data, ())
+    return found(data, (), EMPTY)
 
 
 def test_what_was_not_there_is_covered_by_the_deepest_folder_above_it(here: Path) -> None:
@@ -85,7 +87,7 @@ def test_the_builders_own_and_listings_for_imports_do_not_count(here: Path) -> N
     )  # fmt: skip
     assert (of(data).missing, of(data).listed) == ({}, {})
     assert of(data + record(listing)).listed == {str(here): 0}
-    assert found(record(listing), [str(here)]).listed == {}
+    assert found(record(listing), [str(here)], EMPTY).listed == {}
 
 
 def test_what_the_kernel_keeps_from_the_recorder_is_no_record() -> None:
@@ -102,10 +104,28 @@ def test_terminals_that_modules_asked_for_are_noted() -> None:
     assert (seen.terminals, seen.changed, seen.missing) == ({2, 3}, set(), {})
 
 
-def test_a_relative_path_is_looked_for_in_the_programs_folder() -> None:
-    seen = of(record(("stat", "/./settings.toml"), ("open", "/./etc")))
-    assert seen.missing == {".": {"settings.toml"}}
-    assert seen.relative == {"etc"}
+def test_what_is_looked_for_in_the_working_directory_is_the_programs() -> None:
+    load = ("stat", OWN), ("stat", COUNTED)
+    above = ("stat", "/nowhere/.env"), ("stat", "/nowhere/.git")
+    seen = of(record(*load, ("stat", f"{EMPTY}/.env"), ("stat", f"{EMPTY}/conf"), *above))
+    assert seen.missing == {".": {"./.env", "./conf", "^/.env"}, "/": {"/nowhere/.git"}}
+    assert {note.code for note in of(record(*load, ("list", EMPTY))).refused} == {"folder"}
+    assert {note.code for note in of(record(*load, ("write", f"{EMPTY}/log"))).refused} == {
+        "folder"
+    }
+
+
+def test_what_modules_ask_is_a_question_or_is_refused() -> None:
+    load = ("stat", OWN), ("stat", COUNTED)
+    seen = of(record(*load, ("limit", "", 7), ("user", ""), ("network", ""), ("memory", "")))
+    assert seen.questions.keys() == {(3, 7), (4, 0)}
+    assert {note.code for note in seen.refused} == {"network", "memory"}
+    module = ("open", "/lib/multiprocessing/__pycache__/util.pyc")
+    once = of(record(*load, module, ("limit", "", 7)))
+    twice = of(record(*load, module, ("limit", "", 7), ("limit", "", 7)))
+    assert (once.questions, {*twice.questions}) == ({}, {(3, 7)})
+    warmed = of(record(*load, ("stat", WARMED), ("network", "")))
+    assert (warmed.questions, warmed.refused) == ({}, set())
 
 
 def test_only_what_the_kernel_says_to_all_is_compared() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -15,6 +16,7 @@ import click
 
 from pasture.errors import ImageFailed, UsageError
 from pasture_image.build import processors
+from pasture_image.inside.notes import REFUSED
 from pasture_tools.display.atomic import STANDARD_OUTPUT, write_json
 from pasture_tools.display.json_option import json_option
 from pasture_tools.display.sections import OrderedGroup, SectionedCommand
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
     from pasture_image.build.document import Document
     from pasture_image.inside.order import Order
+
+_MAX_BUILDS = 3
+"""Of one image for this environment: with each more of its variables are in it."""
 
 _FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 _SCRIPTS = click.option(
@@ -81,6 +86,12 @@ _OF_A_BUILD = (
         help="Variable that modules see while they load; they see no others.",
     ),
     click.option(
+        "--env-prefix",
+        multiple=True,
+        metavar="PREFIX",
+        help="The same of all variables that begin so.",
+    ),
+    click.option(
         "--secret-file",
         type=click.Path(path_type=Path),
         multiple=True,
@@ -94,16 +105,17 @@ _OF_A_BUILD = (
         help="Variable whose value may be in the image.",
     ),
     click.option(
-        "--cpu",
-        type=click.Choice(processors.LEVELS),
-        default=None,
-        help="Fit all processors of this level. Without it, only those of this model.",
+        "--allow",
+        type=click.Choice(sorted(REFUSED)),
+        multiple=True,
+        metavar="KIND",
+        help=f"Take over what no start can compare: {', '.join(sorted(REFUSED))}.",
     ),
     click.option(
-        "--cpu-trust",
-        multiple=True,
-        metavar="LIBRARY",
-        help="File name of a library that chooses no functions by the processor.",
+        "--cpu",
+        type=click.Choice([processors.NATIVE]),
+        default=None,
+        help="Fit all processors that have this one's features. Without it, only its model.",
     ),
     click.option(
         "--files",
@@ -111,11 +123,6 @@ _OF_A_BUILD = (
         default="checked",
         show_default=True,
         help="Whether Python files are compared at each start, by time and size.",
-    ),
-    click.option(
-        "--verity",
-        is_flag=True,
-        help="Have the kernel compare each page that it reads (fs-verity).",
     ),
     click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="File mode."),
 )
@@ -131,59 +138,117 @@ def _of_a_build(function: Callable[..., None]) -> Callable[..., None]:
 @command.command("build", cls=SectionedCommand, headings={"path": "Image", **_HEADINGS})
 @click.option(
     *("-o", "--output", "path"),
-    type=click.Path(path_type=Path, dir_okay=False),
     required=True,
-    metavar="FILE",
-    help="The image.",
+    metavar="FILE|FOLDER/",
+    help="The image, or a folder that keeps one for each circumstance.",
 )
 @_of_a_build
-def build(path: Path, verity: bool, **wanted: Any) -> None:
+@click.argument("recipe", type=click.Path(path_type=Path), metavar="[RECIPE]", required=False)
+def build(path: str, recipe: Path | None, **wanted: Any) -> None:
     """Load modules in a process, and keep it in a file.
 
     Modules find the variables that matter to every start of Python, and those that --env names.
     The finished file is searched for the values of all others.
+
+    With FOLDER/, which ends with a slash, an image is made unless one there fits: for
+    `PASTURE_IMAGE=FOLDER/`, before programs start. Of many processes at once one builds, and the
+    others wait for it. RECIPE is a file with options of this command, as `recipe` writes it.
     """
     from pasture_tools.display.atomic import require_writable
 
-    require_writable(path)
-    _make(path, *_order(**wanted), verity=verity)
+    if recipe is not None:
+        wanted = _with_recipe(recipe, wanted)
+    order, too_short = _order(**wanted)
+    if path.endswith("/"):
+        _ensure(Path(path), order, too_short)
+        return
+    require_writable(Path(path))
+    _make(Path(path), order, too_short)
 
 
-@command.command("ensure", cls=SectionedCommand, headings={"preload": "Image", **_HEADINGS})
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), metavar="FOLDER")
-@_of_a_build
-def ensure(folder: Path, verity: bool, **wanted: Any) -> None:
-    """Build an image in FOLDER, unless the same one is there and fits.
-
-    For `PASTURE_IMAGE=FOLDER/`, before programs start: on a volume of a node each kernel and kind
-    of processor gets one. Of many processes at once one builds, and the others wait for it. An
-    application has a folder of its own.
-    """
+def _ensure(folder: Path, order: Order, too_short: Sequence[str]) -> None:
+    """Build an image in a folder, unless the same one is there and fits."""
     from pasture_image.start import kept
 
-    order, too_short = _order(**wanted)
     stub = _stub()
     if (fitting := kept.find(stub, folder, order).path) is None:
         with kept.locked(folder):
             fitting, why = kept.find(stub, folder, order)
             if fitting is None:
                 _say(f"{folder}: {why}")
-                _make(kept.place(folder, order, stub), order, too_short, verity=verity)
+                _make_to_fit(folder, order, too_short)
                 return
     _say(f"{fitting} fits")
 
 
-def _make(path: Path, order: Order, too_short: Sequence[str], *, verity: bool) -> None:
+def _make_to_fit(folder: Path, order: Order, too_short: Sequence[str]) -> None:
+    """Make an image for programs with this environment: of what modules ask, each variable that
+    says no secret is in it."""
+    from pasture_image.inside import environment
+    from pasture_image.inside.start_variables import says_secret
+    from pasture_image.start import kept
+
+    own, wanted = environment.own(), order
+    path = kept.place(folder, order, own, _stub())
+    for _ in range(_MAX_BUILDS):
+        differing = _make(path, wanted, too_short)
+        names = [name for name in differing if name in own and not says_secret(name)]
+        if not names:
+            break
+        more = {name: own[name] for name in names}
+        wanted = replace(
+            wanted, environ={**wanted.environ, **more}, named=(*wanted.named, *names),
+            secrets=tuple(one for one in wanted.secrets if one.owner not in names),
+        )  # fmt: skip
+        _say(f"built again with {', '.join(names)}")
+    kept.prune(folder)
+
+
+def _with_recipe(recipe: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """The options of a recipe, and behind them those that were given."""
+    from pasture_image.build.recipe import words
+
+    context = build.make_context("build", ["-o", "/", *words(recipe)])
+    found = {name: value for name, value in context.params.items() if name in given}
+    return {
+        name: (*found[name], *value) if isinstance(value, tuple) else value or found[name]
+        for name, value in given.items()
+    }
+
+
+@command.command("recipe")
+@click.option(
+    *("-o", "--output", "path"),
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=None,
+    metavar="FILE",
+    help="Where to write it; standard output without it.",
+)
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
+def recipe(path: Path | None, words: tuple[str, ...]) -> None:
+    """Run a program once by Python, and write the recipe of an image for it.
+
+    The recipe names the modules that it imported and that load by themselves; what it left out is
+    in comments, with the reason. `pasture image build -o FOLDER/ FILE` builds it.
+    """
+    from pasture.trust import private_files
+    from pasture_image.build.recipe import watched
+
+    text = watched(words)
+    if path is None:
+        click.echo(text, nl=False)
+    else:
+        private_files.write(path, text)
+
+
+def _make(path: Path, order: Order, too_short: Sequence[str]) -> list[str]:
+    """Build an image; returns variables for which programs with this environment do not use it."""
     from pasture_image.build.making import build as build_image
     from pasture_image.build.making import in_the_way
     from pasture_image.inside import environment
-    from pasture_image.start import intact, missed
 
     with _status("loading modules and writing the image"):
         document = build_image(path, order)
-    missed.forget(path)
-    if verity:
-        intact.protect(path)
     _print(path, document)
     if too_short:
         _say(f"too short to search the image for: {', '.join(too_short)}")
@@ -192,6 +257,7 @@ def _make(path: Path, order: Order, too_short: Sequence[str], *, verity: bool) -
             "python runs programs with this environment, for the variables "
             f"{', '.join(differing)}: --env NAME has an image made with them"
         )
+    return differing
 
 
 def _order(
@@ -204,25 +270,26 @@ def _order(
     app: str,
     options: str,
     env: tuple[str, ...],
+    env_prefix: tuple[str, ...],
     files: str,
     secret_file: tuple[Path, ...],
     not_secret: tuple[str, ...],
+    allow: tuple[str, ...],
     cpu: str | None,
-    cpu_trust: tuple[str, ...],
     mode: str,
 ) -> tuple[Order, Sequence[str]]:
     """What is to be built, and variables whose values are too short to be searched for."""
     from pasture.warmup.requests import read_lines
     from pasture_image.build import leaks
     from pasture_image.build.interpreter import python, split_options
-    from pasture_image.build.making import variables
+    from pasture_image.build.making import named_of, variables
     from pasture_image.inside import environment
     from pasture_image.inside.order import Order
 
     if rehearse_imports and rehearse is None:
         raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
     own = environment.own()
-    environ = variables(own, env)
+    environ = variables(own, env, env_prefix)
     modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
     named = (python(), *modules, app, *environ.values())
     secrets, too_short = leaks.of_variables(own, {*environ, *not_secret}, named)
@@ -234,7 +301,7 @@ def _order(
         modules,
         tuple(split_options(options)),
         environ,
-        tuple(word.partition("=")[0] for word in env),
+        tuple(sorted({*environ} & {*named_of(own, env, env_prefix)})),
         rehearse or "",
         rehearse_imports,
         is_checked=files == "checked",
@@ -243,7 +310,7 @@ def _order(
         mode=_mode(mode),
         secrets=tuple(secrets),
         cpu=cpu or "",
-        trusted=cpu_trust,
+        allow=allow,
     )
     return order, too_short
 
@@ -302,46 +369,31 @@ def uninstall(script: tuple[str, ...]) -> None:
 def show(file: Path | None, json_file: Path | None) -> None:
     """Show what an image holds, and what it depends on.
 
-    Without FILE: the environment's own image, the scripts that start out of it, and the images
-    that PASTURE_IMAGE=auto has made.
+    Without FILE: the environment's own image, and the scripts that start out of it.
     """
     from pasture_image.build.image_file import read_document
-    from pasture_image.start import installed, missed
+    from pasture_image.start import installed
 
     if file is None and json_file is not None:
         file = installed.image_of(_stub())
     elif file is None:
-        _print_made()
         file = _print_installed(_stub())
         if file is None:
             _say("no image is installed")
             return
     document = read_document(file)
-    counted = missed.read(file)
     if json_file is not None:
-        write_json(json_file, document.as_json() | {"missed": [one._asdict() for one in counted]})
+        write_json(json_file, document.as_json())
     if json_file != STANDARD_OUTPUT:
         _print(file, document, in_full=True)
-        for one in counted:
-            _say(one.sentence)
 
 
 @command.command("check")
 @_FILE
-@click.option("--once", is_flag=True, help="Skip reading it if that was done since the last boot.")
-def check(file: Path, once: bool) -> None:
+def check(file: Path) -> None:
     """Compare all of an image with its checksums, and start a program out of it."""
-    from pasture_image.start import intact
-
-    if once and intact.was_checked(file):
-        _say(f"{file} was complete when it was read since the last boot, and has not changed")
-        return
     with _startable(file):
-        if once:
-            intact.note_checked(file)
-    _say(f"{file} is complete, and programs start out of it here")
-    if intact.is_protected(file):
-        _say("fs-verity: the kernel compares each page that it reads")
+        _say(f"{file} is complete, and programs start out of it here")
 
 
 def _stub() -> Path:
@@ -371,18 +423,6 @@ def _startable(file: Path) -> Iterator[BinaryIO]:
                 hint="build it again",
             )  # fmt: skip
         yield image
-
-
-def _print_made() -> None:
-    """The images of PASTURE_IMAGE=auto."""
-    from pasture_image.start import auto, missed
-
-    for path, status in auto.images(auto.folder()):
-        _say(f"{path}: {status.st_size / 1e6:.1f} MB, made by itself")
-        for one in missed.read(path):
-            _say(one.sentence)
-    for path, why in auto.failures(auto.folder()):
-        _say(f"{path} could not be made: {why}")
 
 
 def _print_installed(stub: Path) -> Path | None:

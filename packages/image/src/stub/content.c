@@ -31,8 +31,12 @@ content_sum(int file, uint64_t *sum)
     if (fstat(file, &s) < 0) {
         return false;
     }
+    if (!s.st_size) {
+        *sum = manifest_sum("", 0);
+        return S_ISREG(s.st_mode);
+    }
     void *data = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (data == MAP_FAILED) { /* or it is empty */
+    if (data == MAP_FAILED) {
         return false;
     }
     *sum = manifest_sum(data, (uint64_t)s.st_size);

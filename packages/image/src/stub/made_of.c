@@ -1,9 +1,10 @@
-/* A file is the same with the same size and time of change, as a .pyc takes its source. Layers of
- * containers keep whole seconds, so a time without a fraction is compared by its seconds.
+/* A file is the same with the same size, inode and time of the kernel's (`st_ctim`, which none can
+ * choose); else with the same content and mode. It has to be readable, or not, as it was.
  *
- * In a folder that has another time counts what the load has looked for there: modules of certain
- * names (the mirror of pasture_image/build/search.py), paths at which there was nothing, and all
- * names where something has listed it. */
+ * In a folder that has another inode or time counts what the load has looked for there: modules of
+ * certain names (the mirror of pasture_image/build/search.py), paths at which there was nothing, and
+ * all names where something has listed it. What was looked for in the working directory, where there
+ * was nothing, is looked for in the program's, and above it where the load has looked there, too. */
 #define _GNU_SOURCE
 #include "made_of.h"
 
@@ -20,22 +21,45 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SECOND_NS UINT64_C(1000000000)
+#define MODE 07777u
+
+/* With both as they were nothing in it has changed. */
+static bool
+is_untouched(const struct stat *s, uint64_t inode, uint64_t changed_ns)
+{
+    uint64_t now =
+        (uint64_t)s->st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)s->st_ctim.tv_nsec;
+    return changed_ns && inode == s->st_ino && now == changed_ns;
+}
 
 static bool
-is_time(const struct stat *s, uint64_t wanted_ns)
+is_readable(const struct stat *s, const char *path)
 {
-    uint64_t fraction = (uint64_t)s->st_mtim.tv_nsec;
-    return (uint64_t)s->st_mtim.tv_sec == wanted_ns / SECOND_NS
-           && (fraction == 0 || fraction == wanted_ns % SECOND_NS);
+    return (s->st_mode & 0444) == 0444 || faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0;
+}
+
+static bool
+has_content(const char *path, uint64_t sum)
+{
+    uint64_t found;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    bool is_same = file >= 0 && content_sum(file, &found) && found == sum;
+    (void)close(file);
+    return is_same;
 }
 
 static bool
 is_dated(const manifest *m, const manifest_dated *dated)
 {
     struct stat s;
-    return stat(manifest_at(m, dated->path), &s) == 0 && (uint64_t)s.st_size == dated->bytes
-           && is_time(&s, dated->mtime_ns);
+    const char *path = manifest_at(m, dated->path);
+    if (stat(path, &s) < 0 || (uint64_t)s.st_size != dated->bytes
+        || is_readable(&s, path) != (dated->is_readable != 0)) {
+        return false;
+    }
+    return is_untouched(&s, dated->inode, dated->changed_ns)
+           || ((s.st_mode & MODE) == dated->mode
+               && (!dated->is_readable || has_content(path, dated->sum)));
 }
 
 /* ---- folders in which modules are looked for ---- */
@@ -101,6 +125,34 @@ has_the_same(const manifest *m, const manifest_searched *searched, int folder)
     return same && left == 0;
 }
 
+/* Whether something of that name is in the working directory, or in a folder above it. */
+static bool
+is_above(const char *name)
+{
+    char path[2 * PATH_MAX];
+    struct stat s;
+    if (getcwd(path, PATH_MAX) == NULL) {
+        return true;
+    }
+    for (char *end = path + strlen(path); end != NULL; end = strrchr(path, '/')) {
+        *end = 0;
+        snprintf(end, sizeof path - (size_t)(end - path), "/%s", name);
+        if (stat(path, &s) == 0) {
+            return true;
+        }
+        *end = 0;
+    }
+    return false;
+}
+
+/* Whether there is something where nothing was. A name that begins with `^/` is looked for upward. */
+static bool
+is_there(const char *path)
+{
+    struct stat s;
+    return strncmp(path, "^/", 2) == 0 ? is_above(path + 2) : stat(path, &s) == 0;
+}
+
 /* NULL, or what in a folder is not as it was. */
 static const char *
 folder_differs(const manifest *m, const manifest_searched *searched)
@@ -113,11 +165,11 @@ folder_differs(const manifest *m, const manifest_searched *searched)
                    ? path
                    : NULL;
     }
-    if (is_time(&s, searched->mtime_ns)) {
+    if (is_untouched(&s, searched->inode, searched->changed_ns)) {
         return NULL;
     }
     for (const char *at = manifest_at(m, searched->missing); *at; at += strlen(at) + 1) {
-        if (stat(at, &s) == 0) {
+        if (is_there(at)) {
             return at;
         }
     }

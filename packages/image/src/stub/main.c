@@ -7,7 +7,6 @@
  * would have, at worst later.
  */
 #define _GNU_SOURCE
-#include "auto.h"
 #include "beside.h"
 #include "content.h"
 #include "folder.h"
@@ -15,8 +14,8 @@
 #include "image_file.h"
 #include "interpreter.h"
 #include "manifest.h"
-#include "missed.h"
 #include "options.h"
+#include "question.h"
 #include "record.h"
 #include "restore.h"
 #include "rules.h"
@@ -34,7 +33,6 @@
 
 #define OWN_IMAGE_END ".img"
 #define FAILED "_PASTURE_FAILED" /* of a program that came to life in vain, and is run again */
-#define TRIAL "_PASTURE_TRIAL"   /* of commands that try whether an image fits */
 #define ANY_OPTIONS "_PASTURE_ANY_OPTIONS" /* of `pasture image check`: the image's own, unread */
 
 extern char **environ;
@@ -82,17 +80,6 @@ say(const char *what, const char *why)
     }
 }
 
-/* A program was not started out of an image, which was meant for it. */
-static const char *
-missed(const char *image, const char *why)
-{
-    if (variable(TRIAL) == NULL && missed_note(image, why) && !is_verbose()
-        && isatty(STDERR_FILENO)) {
-        fprintf(stderr, "pasture-python: python runs, not the image %s: %s\n", image, why);
-    }
-    return why;
-}
-
 /* Which of those is a terminal that modules have asked for and found none; or NULL. */
 static const char *
 terminal_found(const manifest *m)
@@ -132,6 +119,9 @@ differs(const manifest *m, int file, const char *python, const command_line *lin
     if ((why = terminal_found(m)) != NULL) {
         return because("modules asked while loading whether it is a terminal, and it is", why);
     }
+    if ((why = question_differs(m)) != NULL) {
+        return because("modules asked while loading, and the answer is another one", why);
+    }
     is_stale = (why = image_file_differs(m, file)) != NULL;
     if (is_stale) {
         return why;
@@ -169,26 +159,6 @@ start_from_file(const char *path, const char *python, char **argv, command_line 
     return why;
 }
 
-/* Out of an image that an earlier start has had made. */
-static const char *
-start_by_itself(const char *python, char **argv, command_line *line)
-{
-    const char *why;
-    const char *path = auto_place(python, line, &why);
-    if (path == NULL) {
-        return why;
-    }
-    if (access(path, F_OK) == 0) {
-        auto_used(path);
-        why = start_from_file(path, python, argv, line);
-        if (!is_stale) {
-            return missed(path, why);
-        }
-        say(path, why);
-    }
-    return auto_order(path, python, line);
-}
-
 /* Out of the first image of a folder that fits. The reason is that of one for this machine, or else of
    the newest. */
 static const char *
@@ -207,7 +177,7 @@ start_from_folder(const char *folder, const char *python, char **argv, command_l
             is_kept_stale = is_stale;
         }
     }
-    return missed(folder, kept);
+    return kept;
 }
 
 /* The environment's own image, next to this program (pasture_image/start/installed.py), or NULL. */
@@ -253,19 +223,15 @@ become(const char *python, int argc, char **argv)
     if (path != NULL && strcmp(path, "0") == 0) {
         return "PASTURE_IMAGE is 0";
     }
-    bool is_auto = path != NULL && strcmp(path, "auto") == 0;
-    const char *failed = variable(FAILED);
-    if (is_auto) {
-        return failed != NULL ? failed : start_by_itself(python, argv, &line);
-    }
     if (path == NULL && (path = own_image()) == NULL) {
         return "there is no image";
     }
+    const char *failed = variable(FAILED);
     if (failed != NULL) {
-        return missed(path, failed);
+        return failed;
     }
     return folder_is(path) ? start_from_folder(path, python, argv, &line)
-                           : missed(path, start_from_file(path, python, argv, &line));
+                           : start_from_file(path, python, argv, &line);
 }
 
 /* For `pasture image build`: what this program knows of the machine, and of files. */

@@ -157,9 +157,9 @@ regions_fit(const checked *c)
         if (r[i].source != MANIFEST_ANONYMOUS) {
             const manifest_source *source = &manifest_sources(m)[r[i].source];
             uint64_t end = (source->bytes + OS_PAGE - 1) / OS_PAGE * OS_PAGE;
-            if (source->kind == MANIFEST_IMAGE
-                && (r[i].offset > end || r[i].length > end - r[i].offset)) {
-                return false;
+            bool is_used = source->kind == MANIFEST_IMAGE || r[i].protection;
+            if (is_used && (r[i].offset > end || r[i].length > end - r[i].offset)) {
+                return false; /* there is nothing behind the end of a file */
             }
         }
     }
@@ -247,7 +247,8 @@ is_made_of(const checked *c)
         || !is_table(c, m->dated_at, m->dated, sizeof(manifest_dated))
         || !is_table(c, m->searched_at, m->searched, sizeof(manifest_searched))
         || !is_table(c, m->links_at, m->links, sizeof(manifest_link))
-        || !is_table(c, m->answers_at, m->answers, sizeof(manifest_answer))) {
+        || !is_table(c, m->answers_at, m->answers, sizeof(manifest_answer))
+        || !is_table(c, m->questions_at, m->questions, sizeof(manifest_question))) {
         return false;
     }
     const manifest_dated *dated = manifest_at(m, m->dated_at);
@@ -275,6 +276,12 @@ is_made_of(const checked *c)
             return false;
         }
     }
+    const manifest_question *question = manifest_at(m, m->questions_at);
+    for (uint64_t i = 0; i < m->questions; i++) {
+        if (question[i].number - 1 >= MANIFEST_QUESTIONS) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -289,8 +296,16 @@ stack_fits(const manifest *m)
         || manifest_meets_kernel(m, m->stack_end - m->stack_limit_bytes, m->stack_limit_bytes)) {
         return false;
     }
+    const manifest_region *r = manifest_regions(m);
+    for (uint64_t i = 0; i < m->regions; i++) {
+        if (manifest_meet(r[i].start, r[i].length, m->stack_end - m->stack_limit_bytes,
+                          m->stack_limit_bytes)) {
+            return false;
+        }
+    }
     const manifest_source *source = &manifest_sources(m)[m->stack_source];
-    return source->kind == MANIFEST_IMAGE && m->stack_offset <= source->bytes
+    return m->stack_pointer % sizeof(uint64_t) == 0 && source->kind == MANIFEST_IMAGE
+           && m->stack_offset <= source->bytes
            && m->stack_length <= source->bytes - m->stack_offset;
 }
 

@@ -7,8 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x4254464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x4354464D475A5350)
 #define MANIFEST_KERNELS 6
+#define MANIFEST_QUESTIONS 7 /* that question.h knows */
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
 typedef struct {
@@ -58,18 +59,18 @@ typedef struct {
 } manifest_fact;
 
 typedef struct {
-    uint64_t path;
-    uint64_t bytes;
-    uint64_t mtime_ns;
+    uint64_t path, bytes, mode;
+    uint64_t inode, changed_ns; /* st_ctim: with both the same it is the same; 0 if not known */
+    uint64_t is_readable, sum;  /* whether by this user; content_sum */
 } manifest_dated;
 
 typedef struct {
-    uint64_t path; /* of a folder; the rest is compared where it has another time */
-    uint64_t mtime_ns;
-    uint64_t names;          /* texts: what counts in it, as in pasture_image/build/search.py */
-    uint64_t found;          /* texts: entries that count; `name/` for a folder */
-    uint64_t missing;        /* texts: paths at which there must be nothing */
-    uint64_t is_listed, sum; /* content_sum_of_names */
+    uint64_t path;              /* of a folder */
+    uint64_t inode, changed_ns; /* the rest is compared where they differ */
+    uint64_t names;             /* texts: what counts in it, as in pasture_image/build/search.py */
+    uint64_t found;             /* texts: entries that count; `name/` for a folder */
+    uint64_t missing;           /* texts: paths at which there must be nothing */
+    uint64_t is_listed, sum;    /* content_sum_of_names */
 } manifest_searched;
 
 typedef struct {
@@ -79,6 +80,10 @@ typedef struct {
 typedef struct {
     uint64_t path, sum; /* of what the kernel answers: content_sum_of_answer */
 } manifest_answer;
+
+typedef struct {
+    uint64_t number, argument, answer; /* of question.h */
+} manifest_question;
 
 typedef struct {
     uint64_t magic;
@@ -106,6 +111,7 @@ typedef struct {
     uint64_t searched, searched_at;
     uint64_t links, links_at;
     uint64_t answers, answers_at;
+    uint64_t questions, questions_at;
 } manifest;
 
 /* Map a manifest, which is a part of a file that is long enough; NULL, and a reason in `why`, if it

@@ -11,7 +11,6 @@ typedef struct {
     char *text;
     uint64_t kind;
     uint64_t rest;
-    uint64_t switches;
     uint64_t scratch;
     uint64_t scratch_bytes;
 } message;

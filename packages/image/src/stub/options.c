@@ -6,7 +6,6 @@
 
 static const char with_argument[] = "cmWX";
 static const char known[] = "bBdEIOPqRsStuvx";
-const char options_switches[] = "uB"; /* as in pasture_image/inside/switches.py */
 
 static void
 add(command_line *line, char letter, char *argument)
@@ -36,13 +35,7 @@ take(int argc, char **argv, int *at, command_line *line, const char **why)
                 *why = "an option that the interpreter itself answers";
                 return -1;
             }
-            const char *found = strchr(options_switches, *letter);
-            if (found != NULL) {
-                line->switches |= 1u << (found - options_switches);
-            }
-            else {
-                add(line, *letter, NULL);
-            }
+            add(line, *letter, NULL);
             continue;
         }
         char *argument = letter + 1;
@@ -87,15 +80,4 @@ options_parse(int argc, char **argv, command_line *line, const char **why)
         return -1;
     }
     return 0;
-}
-
-bool
-options_have_start_files(const command_line *line)
-{
-    for (size_t i = 0; i < line->options; i++) {
-        if (strcmp(line->option[i], "-S") == 0) {
-            return false;
-        }
-    }
-    return getenv("PASTURE_PYTHON") == NULL; /* another environment's interpreter */
 }

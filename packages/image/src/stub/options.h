@@ -10,19 +10,12 @@ enum { OPTIONS_MAX = 256 };
 typedef struct {
     char *option[OPTIONS_MAX + 1]; /* one or two for each: "-O", or "-W" and "error" */
     size_t options;
-    unsigned switches; /* bit N for letter N of options_switches, which are no `option` */
-    char kind;         /* 'c' a command, 'm' a module, 'f' a file, 's' standard input */
-    char *text;        /* the command, or the name; "-" or "" for standard input */
-    int rest;          /* index of the first argument that is the program's own */
+    char kind;  /* 'c' a command, 'm' a module, 'f' a file, 's' standard input */
+    char *text; /* the command, or the name; "-" or "" for standard input */
+    int rest;   /* index of the first argument that is the program's own */
 } command_line;
-
-/* Options that a program may have otherwise than its image. */
-extern const char options_switches[];
 
 /* 0, or -1 with the reason in `why` if this command line is for the interpreter alone. */
 int options_parse(int argc, char **argv, command_line *line, const char **why);
-
-/* Whether start files of pasture run, where the interpreter runs the program. */
-bool options_have_start_files(const command_line *line);
 
 #endif

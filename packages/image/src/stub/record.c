@@ -1,11 +1,14 @@
 /* The program runs under a filter of system calls with a listener (seccomp(2), user notification): a
  * call that looks at a file waits until the other process here has read its path, has asked for
  * itself what is there, and has the kernel go on. So code in C counts, and so do children, and what
- * is not there. No privilege is needed. Where there is a listener already, as in containers that have
- * one, or filters are refused, the program is traced instead (ptrace(2)): slower, the same record.
+ * is not there. No privilege is needed. Where the kernel allows no listener nothing is built.
  *
- * What a file that is open already is asked is not seen, but for what only a terminal answers, of the
- * standard streams (ioctl_tty(2)).
+ * The program starts in a closed world: signals do what they do by default, none is blocked, and the
+ * umask is 077.
+ *
+ * Calls that ask for something else than a file are noted by their names. What a file that is open
+ * already is asked is not seen, except what only a terminal answers, of the standard streams
+ * (ioctl_tty(2)).
  *
  * The path is read from memory that another thread could change before the kernel reads it: good
  * enough to record by, and nothing is allowed or refused by it. Not seen: io_uring. */
@@ -14,6 +17,7 @@
 
 #include "content.h"
 #include "descriptors.h"
+#include "question.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,12 +34,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #ifndef SECCOMP_USER_NOTIF_FLAG_CONTINUE
@@ -58,16 +61,6 @@
 #else
 #  define OWN_ARCH AUDIT_ARCH_AARCH64
 #endif
-
-#define GET_SYSCALL_INFO 0x420e
-#define ENTRY 1
-
-/* What ptrace(2) says of a call that is entered: `struct ptrace_syscall_info`, from Linux 5.3 on. */
-typedef struct {
-    uint8_t what, unused[3];
-    uint32_t arch;
-    uint64_t instruction, stack, number, args[6];
-} entered;
 
 #define NONE (-1)
 
@@ -93,7 +86,29 @@ static const call calls[] = {
     {SYS_statfs, NONE, 0, NONE, "statfs"},
     {SYS_prctl, NONE, NONE, 0, "confine"},
     {SYS_seccomp, NONE, NONE, NONE, "confine"},
-    {SYS_ioctl, NONE, NONE, 0, "terminal"}, /* the flags are which stream */
+    {SYS_ioctl, NONE, NONE, 0, "terminal"}, /* the flags are which stream; or of a socket */
+    {SYS_getcwd, NONE, NONE, NONE, "folder"},
+    {SYS_uname, NONE, NONE, NONE, "uname"},
+    {SYS_sched_getaffinity, NONE, NONE, NONE, "affinity"},
+    {SYS_umask, NONE, NONE, NONE, "process"},
+    {SYS_prlimit64, NONE, NONE, 1, "limit"}, /* the flags are which */
+    {SYS_getuid, NONE, NONE, NONE, "user"},
+    {SYS_geteuid, NONE, NONE, NONE, "user"},
+    {SYS_getgid, NONE, NONE, NONE, "user"},
+    {SYS_getegid, NONE, NONE, NONE, "user"},
+    {SYS_getresuid, NONE, NONE, NONE, "user"},
+    {SYS_getresgid, NONE, NONE, NONE, "user"},
+    {SYS_getgroups, NONE, NONE, NONE, "groups"},
+    {SYS_sysinfo, NONE, NONE, NONE, "memory"},
+    {SYS_fstatfs, NONE, NONE, NONE, "statfs"},
+    {SYS_socket, NONE, NONE, 0, "network"}, /* of another family than these */
+    {SYS_sendto, NONE, NONE, NONE, "network"},
+    {SYS_connect, NONE, NONE, NONE, "connect"},
+    {SYS_bind, NONE, NONE, NONE, "bind"},
+    {SYS_getpriority, NONE, NONE, NONE, "process"},
+    {SYS_sched_getscheduler, NONE, NONE, NONE, "process"},
+    {SYS_getrusage, NONE, NONE, NONE, "process"},
+    {SYS_times, NONE, NONE, NONE, "process"},
     {SYS_chdir, NONE, 0, NONE, "chdir"},
     {SYS_truncate, NONE, 0, NONE, "write"},
     {SYS_mkdirat, 0, 1, NONE, "write"},
@@ -119,6 +134,7 @@ static const call calls[] = {
     {SYS_unlink, NONE, 0, NONE, "write"},
     {SYS_symlink, NONE, 1, NONE, "write"},
     {SYS_link, NONE, 1, NONE, "write"},
+    {SYS_getrlimit, NONE, NONE, 0, "limit"},
     {SYS_rename, NONE, 0, NONE, "write"},
     {SYS_rename, NONE, 1, NONE, "write"},
 #endif
@@ -126,6 +142,7 @@ static const call calls[] = {
 #define CALLS (sizeof calls / sizeof *calls)
 #define KIND_OF_REQUEST 0xff00u
 #define OF_TERMINALS 0x5400u
+#define OF_SOCKETS 0x8900u
 
 /* ---- the filter ---- */
 
@@ -164,14 +181,33 @@ add_call(struct sock_filter *code, size_t n, const call *c)
         n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
     }
     if (c->number == SYS_ioctl) {
-        n = add(code, n, LOAD(args[0]));
-        n = add(code, n, ABOVE(STDERR_FILENO, 4));
         n = add(code, n, LOAD(args[1]));
         n = add(code, n, MASK(KIND_OF_REQUEST));
-        n = add(code, n, EQUAL(OF_TERMINALS, 1));
+        n = add(code, n, EQUAL(OF_SOCKETS, 1));
+        n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
+        n = add(code, n, EQUAL(OF_TERMINALS, 3));
+        n = add(code, n, LOAD(args[0]));
+        n = add(code, n, ABOVE(STDERR_FILENO, 1));
+    }
+    if (c->number == SYS_socket) { /* it is the calls with one that ask */
+        static const uint32_t plain[] = {AF_UNIX, AF_INET, AF_INET6};
+        n = add(code, n, LOAD(args[0]));
+        for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+            n = add(code, n, EQUAL(plain[i], 1));
+            n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
+        }
+    }
+    if (c->number == SYS_sendto) { /* to an address */
+        n = add(code, n, LOAD(args[4]));
+        n = add(code, n, EQUAL(0, 1));
+        n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
+    }
+    if (c->number == SYS_prlimit64) { /* it sets none */
+        n = add(code, n, LOAD(args[2]));
+        n = add(code, n, EQUAL(0, 1));
     }
     n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-    bool may_pass = c->number == SYS_prctl || c->number == SYS_ioctl;
+    bool may_pass = c->number == SYS_prctl || c->number == SYS_ioctl || c->number == SYS_prlimit64;
     return may_pass ? add(code, n, RETURN(SECCOMP_RET_ALLOW)) : n;
 }
 
@@ -179,7 +215,7 @@ add_call(struct sock_filter *code, size_t n, const call *c)
 static int
 install_filter(void)
 {
-    static struct sock_filter code[8 * CALLS + 8];
+    static struct sock_filter code[10 * CALLS + 8];
     size_t n = add(code, 0, LOAD(arch));
     n = add(code, n, EQUAL(OWN_ARCH, 1));
     n = add(code, n, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0));
@@ -261,8 +297,8 @@ read_folder(pid_t thread, int descriptor, char *path)
     path[length < 0 ? 0 : length] = 0;
 }
 
-/* An absolute path of up to 2 * PATH_MAX bytes; empty where there is none. One that is relative to a
-   working directory of / begins with `/./`. False if the kernel refuses it. */
+/* An absolute path of up to 2 * PATH_MAX bytes; empty where there is none. False if the kernel refuses
+   it. */
 static bool
 read_path(pid_t thread, const call *c, const uint64_t *args, char *path)
 {
@@ -277,9 +313,6 @@ read_path(pid_t thread, const call *c, const uint64_t *args, char *path)
     }
     if (name[0] != '/') {
         read_folder(thread, folder, path);
-        if (c->path != NONE && folder == AT_FDCWD && strcmp(path, "/") == 0) {
-            strcat(path, ".");
-        }
         strcat(path, name[0] && path[0] ? "/" : "");
     }
     strcat(path, name);
@@ -294,6 +327,21 @@ is_own_stream(pid_t thread, int number)
     read_folder(recorded, number, own);
     read_folder(thread, number, other);
     return strcmp(own, other) == 0;
+}
+
+/* What a call with an address asks: for a path, whether IPv6 is there, or for the network. */
+static const char *
+read_address(pid_t thread, const call *c, const uint64_t *args, char *path)
+{
+    struct sockaddr_un found = {.sun_family = AF_UNSPEC};
+    size_t bytes = args[2] < sizeof found - 1 ? args[2] : sizeof found - 1;
+    struct iovec here = {&found, bytes}, there = {(void *)(uintptr_t)args[1], bytes};
+    (void)process_vm_readv(thread, &here, 1, &there, 1, 0);
+    if (found.sun_family == AF_UNIX && found.sun_path[0] == '/') {
+        strcpy(path, found.sun_path);
+        return c->name;
+    }
+    return found.sun_family == AF_INET6 && c->number == SYS_bind ? "bind6" : "network";
 }
 
 /* ---- the log ---- */
@@ -313,10 +361,16 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
     char path[2 * PATH_MAX];
     struct stat s = {0};
     uint64_t flags = c->flags == NONE ? 0 : args[c->flags], sum = 0;
-    if (c->number == SYS_ioctl && !is_own_stream(thread, (int)flags)) {
+    bool is_of_socket = c->number == SYS_ioctl && (args[1] & KIND_OF_REQUEST) == OF_SOCKETS;
+    if (c->number == SYS_ioctl && !is_of_socket && !is_own_stream(thread, (int)flags)) {
         return;
     }
     const char *what = read_path(thread, c, args, path) ? c->name : "blind";
+    if (c->number == SYS_connect || c->number == SYS_bind) {
+        what = read_address(thread, c, args, path);
+    }
+    what = is_of_socket ? "network" : what;
+    uint64_t question = question_number(what);
     int missing = fstatat(AT_FDCWD, path, &s, follows_links(c, flags) ? 0 : AT_SYMLINK_NOFOLLOW);
     int error = missing < 0 ? errno : 0;
     bool is_listed = strcmp(c->name, "list") == 0;
@@ -327,12 +381,15 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
     if (is_listed) {
         sum = last_sum;
     }
+    else if (question) {
+        sum = question_answer(question, flags);
+    }
     else {
         last_listed[0] = 0;
     }
     fprintf(log, "%d\t%s\t%llx\t%d\t%x\t%lld\t%lld\t%llu\t%llu\t%llu\t%s%c", (int)thread, what,
             (unsigned long long)flags, error, (unsigned)s.st_mode, (long long)s.st_size,
-            (long long)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec,
+            (long long)s.st_ctim.tv_sec * 1000000000 + s.st_ctim.tv_nsec,
             (unsigned long long)s.st_ino, (unsigned long long)s.st_dev, (unsigned long long)sum,
             path, 0);
     (void)fflush(log);
@@ -359,80 +416,8 @@ serve(int listener, FILE *log)
     }
 }
 
-/* ---- without a listener ---- */
-
-/* As the filter lets through, above. */
-static bool
-is_noted(const call *c, const uint64_t *args)
-{
-    if (c->number == SYS_prctl) {
-        return args[0] == PR_SET_NO_NEW_PRIVS || args[0] == PR_SET_SECCOMP;
-    }
-    if (c->number == SYS_ioctl) {
-        return (uint32_t)args[0] <= STDERR_FILENO && (args[1] & KIND_OF_REQUEST) == OF_TERMINALS;
-    }
-    bool is_stat = strcmp(c->name, "stat") == 0 && c->flags != NONE;
-    return !is_stat || !(args[c->flags] & AT_EMPTY_PATH);
-}
-
-static void
-note_traced(pid_t thread, FILE *log)
-{
-    static const call unknown = {NONE, NONE, NONE, NONE, "blind"};
-    entered found = {0};
-    if (ptrace(GET_SYSCALL_INFO, thread, sizeof found, &found) < 0
-        && errno != ESRCH) { /* not reached: a race, in which the other was quicker */
-        note(log, thread, &unknown, found.args);
-        return;
-    }
-    if (found.what != ENTRY
-        || found.arch != OWN_ARCH) { /* not reached: a program of another architecture */
-        return;
-    }
-    for (size_t i = 0; i < CALLS; i++) {
-        if ((uint64_t)calls[i].number == found.number && is_noted(&calls[i], found.args)) {
-            note(log, thread, &calls[i], found.args);
-        }
-    }
-}
-
-/* Until the last traced process has ended. One that is stopped by a signal stays so, for its parent
-   to see. */
-static void
-trace(FILE *log)
-{
-    int status;
-    pid_t thread;
-    while ((thread = waitpid(-1, &status, __WALL)) > 0) {
-        if (!WIFSTOPPED(status)) {
-            continue;
-        }
-        int signal = WSTOPSIG(status), event = status >> 16;
-        bool is_call = signal == (SIGTRAP | 0x80);
-        bool is_group = event == PTRACE_EVENT_STOP && signal != SIGTRAP;
-        if (is_call) {
-            note_traced(thread, log);
-        }
-        (void)ptrace(is_group ? PTRACE_LISTEN : PTRACE_SYSCALL, thread, NULL,
-                     is_call || event != 0 ? 0L : (long)signal);
-    }
-}
-
-/* Have the program, which waits, stop at each call; 0 or -1. */
-static int
-attach(pid_t program)
-{
-    long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK
-                   | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL;
-    return ptrace(PTRACE_SEIZE, program, NULL, options) < 0
-                   || ptrace(PTRACE_INTERRUPT, program, NULL, NULL) < 0
-               ? -1
-               : 0;
-}
-
 /* ---- two processes ---- */
 
-/* Without a listener, -1, the byte alone. */
 static int
 send_descriptor(int channel, int descriptor)
 {
@@ -440,9 +425,6 @@ send_descriptor(int channel, int descriptor)
     struct iovec io = {&byte, 1};
     struct msghdr message = {
         .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    if (descriptor < 0) {
-        return write(channel, &byte, 1) < 0 ? -1 : 0;
-    }
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
@@ -474,39 +456,45 @@ __attribute__((noreturn)) static void
 record(int channel, int number)
 {
     int listener = take_descriptor(channel);
-    if (listener < 0 && attach(recorded) == 0) {
-        (void)write(channel, "", 1); /* it goes on */
+    if (listener < 0) {
+        _exit(126); /* the program has said why */
     }
-    if (dup2(listener < 0 ? number : listener, 0) < 0 || dup2(number, 1) < 0) {
+    if (dup2(listener, 0) < 0 || dup2(number, 1) < 0) {
         give_up("the record");
     }
     close_from(2);
-    if (listener < 0) {
-        trace(stdout);
-        _exit(0);
-    }
     (void)signal(SIGCHLD, SIG_IGN);
     serve(0, stdout);
     _exit(0);
+}
+
+/* What the caller has done to its signals is not the image's. */
+static void
+close_world(void)
+{
+    sigset_t none;
+    (void)sigemptyset(&none);
+    for (int number = 1; number < NSIG; number++) {
+        (void)signal(number, SIG_DFL);
+    }
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)umask(077);
 }
 
 __attribute__((noreturn)) static void
 run(int channel, int log, char **argv)
 {
     (void)fcntl(log, F_SETFD, FD_CLOEXEC);
-    const char *what = "seccomp and ptrace";
-    char byte;
-    int listener = install_filter(), refused = errno;
-    bool is_sent = send_descriptor(channel, listener) == 0;
-    refused = listener < 0 ? refused : errno;
-    if (is_sent && (listener >= 0 || read(channel, &byte, 1) == 1)) {
+    close_world();
+    const char *what = "seccomp";
+    int listener = install_filter();
+    if (listener >= 0 && send_descriptor(channel, listener) == 0) {
         (void)close(listener);
         (void)close(channel);
         what = argv[0];
         execv(argv[0], argv);
-        refused = errno;
     }
-    say_why_not(what, refused);
+    say_why_not(what, errno);
     _exit(126);
 }
 

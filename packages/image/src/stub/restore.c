@@ -305,7 +305,6 @@ write_letter(char *place, const restore_request *request, restore_plan *plan)
     plan->path = put(&text, request->python);
     letter->kind = (uint64_t)request->line->kind;
     letter->rest = (uint64_t)request->line->rest;
-    letter->switches = request->line->switches;
     plan->message = letter;
     plan->argv = letter->argv;
     plan->envp = letter->envp;

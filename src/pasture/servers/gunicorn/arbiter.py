@@ -32,6 +32,7 @@ from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.hooks import call_after_request, call_behind
 from pasture.servers.gunicorn.worker_class import protocol_of
+from pasture.servers.gunicorn.worker_user import as_worker_user
 from pasture.serving import restart
 from pasture.serving.moved_import import moved_import
 from pasture.serving.sealer import Sealer
@@ -74,6 +75,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             prepare=self._without_control_server,
             stop_agents=True,
             start_again=self.start_again if settings.refork is None else None,
+            as_worker=lambda: as_worker_user(self.cfg),
             # Of a refork the first mold is sealed, which ends when its workers have been replaced.
             server=lambda: self.pid or os.getpid(),
             serves=lambda: "asgi" if asgi.is_of(self.worker_class, asgi.CLASSES) else "web",
@@ -119,7 +121,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         """Import the application as a worker would, into a standard library that is patched."""
         if self._as_in_worker is nullcontext:
             self._as_in_worker = cooperative.patch_as(self.worker_class)
-        with self._as_in_worker(), generators.observed(not self.cfg.preload_app):
+        own = nullcontext() if self.cfg.preload_app else as_worker_user(self.cfg)
+        with self._as_in_worker(), generators.observed(not self.cfg.preload_app), own:
             application = self.app.wsgi()
         enable(getattr(self.log, "error_log", None))
         return application

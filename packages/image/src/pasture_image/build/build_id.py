@@ -1,4 +1,4 @@
-"""The build-id of a library: a hash of its content that the linker has written into it; its code.
+"""The build-id of a library: a hash of its content that the linker has written into it.
 
 Source: elf(5), section "Notes". gcc and clang write one where `--build-id` is given or the default;
 some linkers (of Rust, of python-build-standalone) write none.
@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _NOTE = struct.Struct("<3I")
 _MAGIC = b"\x7fELF\x02\x01"
-_LOADED, _NOTES, _BUILD_ID = 1, 4, 3
-_EXECUTABLE = 1
+_NOTES, _BUILD_ID = 4, 3
 _MAX_BYTES = 64
 
 
@@ -34,7 +32,7 @@ def build_id(content: bytes) -> BuildId | None:
         content: of the file: a mapping will do.
     """
     try:
-        for kind, _, offset, length in _segments(content):
+        for kind, offset, length in _segments(content):
             if kind == _NOTES and (found := _in_notes(content, offset, offset + length)):
                 return found
     except struct.error:
@@ -42,27 +40,14 @@ def build_id(content: bytes) -> BuildId | None:
     return None
 
 
-def code(path: Path) -> Iterator[bytes]:
-    """The parts of a file that are mapped to be executed.
-
-    Raises:
-        OSError: the file cannot be read.
-        struct.error: it is cut off.
-    """
-    content = path.read_bytes()
-    for kind, flags, offset, length in _segments(content):
-        if kind == _LOADED and flags & _EXECUTABLE:
-            yield content[offset : offset + length]
-
-
-def _segments(content: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """Kind, flags, offset and length of each part that program headers name; of ELF files."""
+def _segments(content: bytes) -> Iterator[tuple[int, int, int]]:
+    """Kind, offset and length of each part that program headers name; of ELF files."""
     if content[:6] != _MAGIC:
         return
     _, _, _, _, _, table, _, _, _, size, count, *_ = _HEADER.unpack_from(content)
     for i in range(count):
-        kind, flags, offset, _, _, length, *_ = _SEGMENT.unpack_from(content, table + i * size)
-        yield kind, flags, offset, length
+        kind, _, offset, _, _, length, *_ = _SEGMENT.unpack_from(content, table + i * size)
+        yield kind, offset, length
 
 
 def _in_notes(content: bytes, at: int, end: int) -> BuildId | None:

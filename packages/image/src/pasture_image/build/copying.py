@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from pasture.errors import ImageFailed, PastureError
 from pasture.fork_safety.open_files import peer
-from pasture_image.build import beside, lookups, processors, texts
+from pasture_image.build import beside, lookups, texts
 from pasture_image.build.frozen import Frozen
 from pasture_image.build.made_of import made_of
 from pasture_image.build.manifest import (
@@ -22,14 +22,15 @@ from pasture_image.build.manifest import (
     Needs,
     OpenFile,
     Sum,
+    content_sum,
     is_appended,
     write_manifest,
 )
 from pasture_image.build.regions import OWN, Copy
 from pasture_image.inside import environment, memory, observing, record, variables
 from pasture_image.inside.loading import Stopping
-from pasture_image.inside.notes import Note
-from pasture_image.inside.order import Built, send
+from pasture_image.inside.notes import REFUSED, Note
+from pasture_image.inside.order import Built, Order, send
 from pasture_image.inside.start_variables import beginnings
 
 _NAME = "pasture-image"
@@ -53,7 +54,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         frozen = Frozen(pid, address)
         opened = _open_files(frozen)
         imports = stopping.imports
-        found = lookups.found(record.read(stopping.record), imports.listed_before)
+        found = lookups.found(record.read(stopping.record), imports.listed_before, order.folder)
         if found.is_blind:
             raise ImageFailed(
                 "the kernel lets nothing record what modules look at",
@@ -64,6 +65,8 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 "a preloaded module changes what a copy of its process has not: new privileges",
                 hint="do not preload it, or have it do that when a program runs",
             )
+        _require_allowed(order, found)
+        notes = _asked_for(found)
         now = imports.search_again(_START_MODULES)
         found.changed.update(f"{folder}/{name}" for (folder, name), where in now.items()
                              if imports.sought.get((folder, name), where) != where)  # fmt: skip
@@ -84,7 +87,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
             terminals=found.terminals,
         )
         paths = [one.path for one in opened if not is_appended(one.flags)]
-        kept = made_of(order, mapped, found, sought, paths, loaded)
+        kept = made_of(order, mapped, found, sought, paths)
         text = write_manifest(
             *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
             *(opened, os.fstat(pages).st_size, kept),
@@ -92,7 +95,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         frozen.close()
         built = Built(
             seal=report,
-            files=kept.files,
+            files=tuple(file.path for file in kept.files),
             changed=tuple(sorted(found.changed)),
             modules=loaded,
             variables={
@@ -100,8 +103,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 for name, value in needed.items()
                 if value is not None or name not in asked
             },
-            notes=_notes(walkers, len(asked), found),
-            numpy=processors.numpy_chosen(),
+            notes=_notes(walkers, len(asked), found, notes),
             bytes=image.written_bytes,
             sizes=image.sizes,
             libraries=_shown(kept),
@@ -188,18 +190,43 @@ def _shown(kept: MadeOf) -> dict[str, str]:
     }
 
 
-def _notes(walkers: tuple[str, ...], asked: int, found: lookups.Found) -> tuple[Note, ...]:
+def _notes(
+    walkers: tuple[str, ...], asked: int, found: lookups.Found, more: tuple[Note, ...]
+) -> tuple[Note, ...]:
     started = [name for name in _START_MODULES if _reads_variables(sys.modules.get(name))]
     return (
         *(Note("variables", walker) for walker in walkers),
         *([Note("asked", str(asked))] if asked else ()),
         *(Note("startup", name) for name in started),
         *(Note("file", path) for path in sorted(found.rewritten)),
-        *(Note("relative", path) for path in sorted(found.relative)),
+        *sorted(found.refused),
         *(Note("kernel", path) for path in sorted(found.asked)),
         *(Note("terminal", lookups.STREAMS[number]) for number in sorted(found.terminals)),
-        *observing.notes(),
+        *more,
     )
+
+
+def _asked_for(found: lookups.Found) -> tuple[Note, ...]:
+    """Have the host's name compared if modules asked for it and keep it; notes."""
+    notes = observing.notes()
+    if all(number != 1 for number, _ in found.questions):
+        return tuple(note for note in notes if note.code != "host")
+    if any(note.code == "host" for note in notes):
+        number = lookups.QUESTIONS.index("host") + 1
+        found.questions[number, 0] = content_sum(os.fsencode(os.uname().nodename))
+    return notes
+
+
+def _require_allowed(order: Order, found: lookups.Found) -> None:
+    """Raise ImageFailed if modules ask what no start can compare, and that is not allowed."""
+    notes = (*found.refused, *(Note("kernel", path) for path in found.asked), *observing.notes())
+    not_allowed = REFUSED.difference(order.allow)
+    for note in sorted(notes):
+        if note.code in not_allowed and not lookups.is_environment(note.subject):
+            raise ImageFailed(
+                f"{note.sentence}, and a start cannot compare that",
+                hint=f"do not preload it; with --allow {note.code} programs get what it was",
+            )
 
 
 def _reads_variables(module: ModuleType | None) -> bool:

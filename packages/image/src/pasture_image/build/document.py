@@ -51,7 +51,7 @@ class Document:
         is_checked: whether files are.
         variables: names of those that must be the same.
         holds: names of those that it was made with.
-        cpu: level of processors that it is for; "" for those of the model `processor`.
+        cpu: `native`, or "" for processors of the model `processor`.
         processors: of the machine of the build.
     """
 

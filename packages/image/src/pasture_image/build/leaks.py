@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from pasture.errors import UsageError
+from pasture_image.inside.locales import LOCALE
 from pasture_image.inside.order import Secret
-from pasture_image.inside.start_variables import LOCALE
 
 MIN_CHARACTERS = 6
 """A shorter value is in any file by chance."""

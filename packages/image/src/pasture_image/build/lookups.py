@@ -3,7 +3,9 @@
 src/stub/record.c writes it, and `inside.recording` its marks. Owns what of it counts, and how: a
 file by its time and size as it was then; a name that was not there by the deepest folder above it,
 whose time changes before the name can come; a listing by the names in it; a link by where it leads.
-What the load itself has written does not count.
+What the load itself has written does not count. Its folder was empty: what it looked for there must
+not be in the program's. What it asked of the machine is a question that a start asks again
+(src/stub/question.c), or refused (`notes.REFUSED`).
 """
 
 from __future__ import annotations
@@ -12,24 +14,43 @@ import os
 import re
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pasture.proc import OF_THE_KERNEL
-from pasture_image.inside.record import NOT_THERE, RELATIVE, Lookup, counted, parsed, writes
+from pasture_image.inside.notes import REFUSED, Note
+from pasture_image.inside.record import NOT_THERE, Lookup, counted, parsed, writes
 from pasture_image.inside.times import MISSING, FileTimes, times_of
 
 _MAX_LINKS = 40
 _CACHE = "/__pycache__/"
-_ANSWERS = "/proc/sys/"
+_ANSWERS = ("/proc/sys/", "/sys/")
 """What the kernel says there is the same for all processes, and compared."""
 _MAPS = ("/maps", "/smaps")
 """Of memory, which is the image's."""
 _TERMINAL = "/dev/tty"
 STREAMS = ("standard input", "standard output", "standard error", _TERMINAL)
 """That may be terminals; the last one is a program's own, whatever its streams are."""
+QUESTIONS = ("uname", "affinity", "limit", "user", "groups", "bind6", "host")
+"""As src/stub/question.c numbers them, from 1 on."""
+_OF_LOAD = {"statfs": "filesystem", "connect": "network", "bind": "network"}
+_MODULES = (".py", ".pyc", ".so")
+_RENEWED = {
+    ("limit", "/multiprocessing/__pycache__/util."): 1,
+    ("uname", "/platform."): 1,
+    ("user", "/gunicorn/"): 2,
+    ("/proc/stat", "/psutil/"): 3,
+}
+"""How often modules ask a question when they are loaded whose answer `begin` puts right in each
+program; what is asked more often than that is another module's."""
 ENVIRONMENT = "/proc/self/environ"
 _ENVIRON = re.compile(r"/proc/[^/]+/environ")
+
+
+def is_environment(path: str) -> bool:
+    """Whether a file of the kernel's has a process's variables."""
+    return _ENVIRON.fullmatch(path) is not None
 
 
 @dataclass
@@ -42,9 +63,11 @@ class Found:
         folders: that were there.
         listed: a sum of the names in each folder that was listed, not by the import system.
         links: where each link leads that was gone through.
-        relative: names that were there in the working directory, which was /.
         answers: files of the kernel that say the same to all processes.
         asked: other files of the kernel.
+        questions: the answer to each, by its number and argument.
+        refused: what no start can compare.
+        renewed: questions that do not count, and how often they were asked.
         written: by the load itself.
         rewritten: of these, what it had read.
         is_asked_by_python: whether an environment was opened as Python code does, closed at exec.
@@ -59,9 +82,11 @@ class Found:
     folders: set[str] = field(default_factory=set)
     listed: dict[str, int] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    relative: set[str] = field(default_factory=set)
     answers: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
+    questions: dict[tuple[int, int], int] = field(default_factory=dict)
+    refused: set[Note] = field(default_factory=set)
+    renewed: Counter[str] = field(default_factory=Counter)
     written: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
     is_asked_by_python: bool = False
@@ -73,14 +98,15 @@ class Found:
     @property
     def reads_environment(self) -> bool:
         """Whether something has read all variables from the kernel."""
-        return any(_ENVIRON.fullmatch(path) for path in self.asked)
+        return any(map(is_environment, self.asked))
 
 
-def found(data: bytes, listed_before: Iterable[str]) -> Found:
+def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
     """What counts of a record.
 
     Args:
         listed_before: folders that the import system listed before that was marked.
+        here: the working directory.
 
     Raises:
         ValueError: no recorder writes that.
@@ -89,8 +115,19 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
     imported = {os.path.realpath(folder) for folder in listed_before}
     absent: set[str] = set()
     lookups = list(parsed(data))
-    for lookup, is_import, is_loading in counted(lookups):
+    own, module = lookups[0].thread if lookups else 0, "a module"
+    for lookup, is_import, is_loading, is_warmed in counted(lookups):
         path = lookup.path
+        if lookup.call == "open" and path.endswith(_MODULES):
+            module = path
+        if lookup.call in QUESTIONS or (lookup.call in REFUSED and lookup.call != "folder"):
+            if is_loading and not is_warmed:
+                _note_question(all_found, lookup, module)
+            continue
+        if lookup.call == "folder":
+            if is_loading and lookup.thread != own and _is_program(lookup.thread, lookups):
+                all_found.refused.add(Note("folder", f"a program that {module} started"))
+            continue
         all_found.is_blind |= lookup.call == "blind"
         all_found.is_confined |= is_loading and lookup.call == "confine"
         if lookup.call == "terminal" or path == _TERMINAL:
@@ -100,40 +137,87 @@ def found(data: bytes, listed_before: Iterable[str]) -> Found:
             continue
         if not path.startswith("/") or f"{path}/".find(_CACHE) >= 0:
             continue
-        if path.startswith(RELATIVE):
-            _note_relative(all_found, lookup)
+        if f"{path}/".startswith(f"{here}/"):
+            if is_loading:
+                _note_relative(all_found, lookup, path[len(here) + 1 :], module, is_import)
         elif f"{path}/".startswith(OF_THE_KERNEL):
-            if is_loading and not path.endswith(_MAPS):
-                _note_kernel(all_found, lookup)
+            if is_loading and not is_warmed and not path.endswith(_MAPS):
+                _note_kernel(all_found, lookup, module)
         elif writes(lookup):
             all_found.written.add(path)
         elif lookup.error in NOT_THERE:
             absent.add(path)
+        elif lookup.call in _OF_LOAD:
+            if is_loading and not is_warmed:
+                all_found.refused.add(Note(_OF_LOAD[lookup.call], module))
         elif lookup.call == "list":
             if not (path in imported if is_import is None else is_import):
                 _note_listing(all_found, path, lookup.names)
         elif not lookup.error:
             _note_there(all_found, lookup)
     made = {lookup.path for lookup in lookups if writes(lookup)}  # by a rehearsal, too
+    _look_upward(all_found, absent, here)
     _settle(all_found, absent - made)
     return all_found
 
 
-def _note_kernel(all_found: Found, lookup: Lookup) -> None:
+def _note_question(all_found: Found, lookup: Lookup, module: str) -> None:
+    if lookup.call in REFUSED:
+        all_found.refused.add(Note(lookup.call, module))
+        return
+    if _is_renewed(all_found, lookup.call, module):
+        return
+    number = QUESTIONS.index(lookup.call) + 1
+    argument = lookup.flags if lookup.call == "limit" else 0
+    all_found.questions[number, argument] = lookup.names
+
+
+def _is_renewed(all_found: Found, question: str, module: str) -> bool:
+    for (known, part), times in _RENEWED.items():
+        if known == question and part in module:
+            all_found.renewed[known] += 1
+            return all_found.renewed[known] <= times
+    return False
+
+
+def _is_program(thread: int, lookups: Iterable[Lookup]) -> bool:
+    """Whether it is no thread of the load's, but executes another program."""
+    return any(one.thread == thread and one.call == "exec" for one in lookups)
+
+
+def _note_kernel(all_found: Found, lookup: Lookup, module: str) -> None:
+    if lookup.call == "open" and _is_renewed(all_found, lookup.path, module):
+        return
     if lookup.call == "open" and not lookup.error and stat.S_ISREG(lookup.mode):
-        if _ENVIRON.fullmatch(lookup.path):
+        if is_environment(lookup.path):
             all_found.is_asked_by_python |= bool(lookup.flags & os.O_CLOEXEC)
         is_answer = lookup.path.startswith(_ANSWERS)
         (all_found.answers if is_answer else all_found.asked).add(lookup.path)
 
 
-def _note_relative(all_found: Found, lookup: Lookup) -> None:
-    """What was not there must not be in the program's directory, either."""
-    name = lookup.path.removeprefix(RELATIVE)
-    if lookup.error in NOT_THERE and not writes(lookup):
-        all_found.missing.setdefault(".", set()).add(name)
-    elif not lookup.error:
-        all_found.relative.add(name)
+def _note_relative(
+    all_found: Found, lookup: Lookup, name: str, module: str, is_import: bool | None
+) -> None:
+    """The working directory is empty: what was not there must not be in the program's, either."""
+    if not name and (lookup.call != "list" or is_import):
+        return
+    if not name or writes(lookup) or not lookup.error:
+        all_found.refused.add(Note("folder", module))
+    elif lookup.error in NOT_THERE:
+        all_found.missing.setdefault(".", set()).add(f"./{name}")
+
+
+def _look_upward(all_found: Found, absent: set[str], here: str) -> None:
+    """Names that were looked for in the folders above, too: `^/` has each program's searched."""
+    above = os.path.dirname(here)  # noqa: PTH120
+    missing = all_found.missing.get(".", set())
+    for name in [one[2:] for one in missing]:
+        path = os.path.join(above, name)  # noqa: PTH118
+        if path in absent:
+            missing.add(f"^/{name}")
+            absent.discard(path)
+        elif above != "/" and (path in all_found.files or path in all_found.folders):
+            all_found.refused.add(Note("folder", path))
 
 
 def _note_listing(all_found: Found, path: str, names: int) -> None:
@@ -144,7 +228,7 @@ def _note_listing(all_found: Found, path: str, names: int) -> None:
 def _note_there(all_found: Found, lookup: Lookup) -> None:
     path = lookup.path
     if stat.S_ISREG(lookup.mode):
-        times = (path, lookup.mtime_ns, lookup.size, lookup.inode, lookup.device)
+        times = (path, lookup.changed_ns, lookup.size, lookup.inode, lookup.device)
         if all_found.files.setdefault(path, times) != times:
             all_found.changed.add(path)
     elif stat.S_ISDIR(lookup.mode):

@@ -1,8 +1,8 @@
 """What an image was made of, as it is compared at each start: src/stub/made_of.c.
 
 It is used in other containers and after a reboot, where devices and inodes are others. So libraries
-are known by their content, files by size and time as a `.pyc` knows its source, folders by time:
-what counts in them is looked at only where that differs.
+are known by their content. Files and folders are known by inode and the kernel's time of their last
+change; where one differs, files by their content, and folders by what counts in them.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import posix
+import stat
 import sys
 import time
 from collections.abc import Collection, Iterable, Mapping
@@ -18,11 +19,11 @@ from pathlib import Path
 from pasture_image.build import host, processors, search
 from pasture_image.build.build_id import BuildId, build_id
 from pasture_image.build.lookups import Found
-from pasture_image.build.manifest import Folder, MadeOf, Sum, content_sum
+from pasture_image.build.manifest import File, Folder, MadeOf, Sum, content_sum
 from pasture_image.build.process import stub_of
 from pasture_image.inside.order import Order
 from pasture_image.inside.recording import Sought
-from pasture_image.inside.times import MISSING, file_times, times_of
+from pasture_image.inside.times import MISSING, FileTimes, file_times, times_of
 
 _HERE = "."
 _MAX = (1 << 64) - 1
@@ -39,7 +40,6 @@ def made_of(
     found: Found,
     sought: Sought,
     open_files: Iterable[str],
-    modules: Iterable[str],
 ) -> MadeOf:
     """Look at all that an image was made of. In the builder.
 
@@ -49,65 +49,72 @@ def made_of(
         found: what the load has looked at; what has changed by now is noted there.
         sought: what modules were looked for.
         open_files: paths of files that the image has open to read.
-        modules: names of those that it has loaded.
 
     Raises:
         ImageFailed, OSError: a file cannot be read.
     """
     stub = stub_of(order.python)
     libraries = _libraries(stub, mapped)
-    facts = processors.rules(order.cpu, order.facts, modules)
+    facts = processors.rules(order.cpu, order.facts)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     if not order.is_checked:
-        return MadeOf(facts, libraries, tuple(opened))
+        return MadeOf(facts, libraries, _files(stub, opened))
     answers = _answers(found)
-    folders = _folders(found, _names(sought))
+    folders = _folders(found, _names(sought, order.folder))
     now = {path: file_times(path) for path in found.files.keys() & found.changed}
-    files = {**found.files, **now, **{file[0]: file for file in opened}}
+    archives = [file_times(path) for path in _names(sought, order.folder) if Path(path).is_file()]
+    files = {**found.files, **now, **{file[0]: file for file in (*opened, *archives)}}
     return MadeOf(
         facts,
         libraries,
-        tuple(file for _, file in sorted(files.items()) if file[1:] != tuple(MISSING)),
+        _files(stub, (file for _, file in sorted(files.items()) if file[1:] != tuple(MISSING))),
         folders,
         dict(sorted(found.links.items())),
         answers,
+        found.questions,
     )
 
 
-def _names(sought: Sought) -> dict[str, set[str]]:
+def _names(sought: Sought, here: str) -> dict[str, set[str]]:
     """What counts in folders in which modules were looked for, as `search.entries` takes it."""
     names: dict[str, set[str]] = {}
+    opened = {name for (_, name), where in sought.items() if where == "/" and name[:1] != "*"}
     for (folder, name), where in sought.items():
-        is_open = where == "/" and not name.startswith("*")
-        names.setdefault(folder, set()).add(f"{name}/" if is_open else name)
+        is_open = name in opened and not where.strip("/")  # a namespace has a part in any
+        place = _HERE if folder == here else folder
+        names.setdefault(place, set()).add(f"{name}/" if is_open else name)
     for folder in sys.path:
         names.setdefault(folder, set()).update(_START_FILES)
-    return {folder: counted for folder, counted in names.items() if folder[:1] == "/"}
+    names.pop(here, None)
+    return {place: counted for place, counted in names.items() if place[:1] in ("/", _HERE)}
 
 
 def _folders(found: Found, names: Mapping[str, set[str]]) -> tuple[Folder, ...]:
     """All that are compared; a time is read before it is looked what is there."""
     paths = {*names, *found.missing, *found.listed, *_not_implied(found, names)}
-    times = {path: times_of(path)[0] for path in sorted(paths) if times_of(path) != MISSING}
-    times |= {_HERE: 0} if _HERE in paths else {}  # another one for each program
+    paths = {path for path in paths if not os.path.isfile(path)}  # noqa: PTH113 - an archive
+    times = {path: _last_change(path) for path in sorted(paths) if times_of(path) != MISSING}
+    times |= {_HERE: (0, 0)} if _HERE in paths else {}  # another one for each program
     sums = {path: _sum_of_names(path) for path in found.listed}
     for path, before in found.listed.items():
         if sums.get(path) != before:
             written = any(os.path.dirname(one) == path for one in found.written)  # noqa: PTH120
             (found.rewritten if written else found.changed).add(path)
-    missing = {path: {one for one in absent if times_of(one) == MISSING}
+    missing = {path: {one for one in absent if path == _HERE or times_of(one) == MISSING}
                for path, absent in found.missing.items()}  # fmt: skip
     found.changed.update(*(found.missing[path] - absent for path, absent in missing.items()))
     return tuple(
         Folder(
             path,
-            mtime_ns,
+            *last_change,
             tuple(sorted(names.get(path, ()))),
-            tuple(sorted(search.entries(path, names[path]))) if path in names else (),
+            tuple(sorted(search.entries(path, names[path])))
+            if path in names and path != _HERE
+            else (),
             tuple(sorted(missing.get(path, ()))),
             sums.get(path) if path not in found.rewritten else None,
         )
-        for path, mtime_ns in times.items()
+        for path, last_change in times.items()
     )
 
 
@@ -154,6 +161,17 @@ def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, BuildId | Sum]:
     sums = host.sums(stub, changed)
     return {path: found if found is not None else Sum(sums[path], *changed[path])
             for path, found in ids.items()}  # fmt: skip
+
+
+def _files(stub: Path, files: Iterable[FileTimes]) -> tuple[File, ...]:
+    found = {
+        path: (size, os.access(path, os.R_OK, effective_ids=True)) for path, _, size, *_ in files
+    }
+    sums = host.sums(stub, (path for path, (_, is_readable) in found.items() if is_readable))
+    return tuple(
+        File(path, size, *_last_change(path), stat.S_IMODE(os.stat(path).st_mode), sums.get(path))  # noqa: PTH116
+        for path, (size, _) in found.items()
+    )
 
 
 def _last_change(path: str) -> tuple[int, int]:

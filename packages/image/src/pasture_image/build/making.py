@@ -34,18 +34,31 @@ _MAX_BUILDS = 3
 STARTED = "started from the image"
 _MATTERS = "a variable that matters at the start: "
 """As `pasture-python` says it."""
-_ANY_OPTIONS, _TRIAL = "_PASTURE_ANY_OPTIONS", "_PASTURE_TRIAL"
+_ANY_OPTIONS = "_PASTURE_ANY_OPTIONS"
 """As src/stub/main.c reads them."""
 
 
-def variables(environ: Mapping[str, str], given: Iterable[str]) -> dict[str, str]:
+def named_of(
+    environ: Mapping[str, str], given: Iterable[str], prefixes: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """Names of variables that were named: `NAME`, `NAME=VALUE`, and those that begin so."""
+    begins = tuple(prefixes)
+    found = [name for name in environ if begins and name.startswith(begins)]
+    return (*(one.partition("=")[0] for one in given), *found)
+
+
+def variables(
+    environ: Mapping[str, str], given: Iterable[str], prefixes: Iterable[str] = ()
+) -> dict[str, str]:
     """The environment that an image is made in.
 
     Args:
         environ: of the caller: what matters to every start is taken from there, and what says where
             and how a program runs (`leaks.KNOWN`). Of the latter counts what modules look at.
         given: `NAME`, to be taken from there, too, or `NAME=VALUE`.
+        prefixes: all that begin so are taken, too.
     """
+    given = (*named_of(environ, (), prefixes), *given)
     found = {name: value for name, value in always_read(environ).items() if value is not None}
     found |= {
         name: environ[name] for name in leaks.KNOWN & environ.keys() if not is_uncounted(name)
@@ -68,13 +81,9 @@ def build(path: Path, order: Order) -> Document:
     stub = stub_of(order.python)
     facts = host.facts(stub)
     order = replace(order, facts=tuple((fact.rule, fact.value) for fact in facts))
-    processors.require_machine(order.cpu, order.facts)
-    order = replace(order, held=tuple(processors.variables(order.cpu, order.environ)))
+    rules = processors.rules(order.cpu, order.facts)
     built, manifest, pages = _settled(order)
     try:
-        processors.require_numpy_held(order.cpu, built.numpy)
-        processors.require_held(order.cpu, built.libraries, order.trusted)
-        rules = processors.rules(order.cpu, order.facts, built.modules)
         needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]
         document = _document(order, built, needed)
 
@@ -133,7 +142,7 @@ def _made(order: Order) -> tuple[Built, int, int]:
 def _require_no_secret(file: BinaryIO, secrets: Iterable[Secret], built: Built) -> None:
     owners = leaks.find(file, secrets)
     found = [secret for secret in secrets if secret.owner in owners]
-    paths = (*(path for path, *_ in built.files), *built.libraries)
+    paths = (*built.files, *built.libraries)
     found = leaks.not_installed(found, paths) if found else []
     if found:
         raise ImageFailed(
@@ -157,7 +166,7 @@ def why_not(
         options: of Python; None for those of the image, whatever they are: no word of a file is put
             on a command line, where `python` would run it if the image does not fit.
     """
-    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1", _TRIAL: "1"}
+    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"}
     if options is None:
         given[_ANY_OPTIONS] = "1"
     try:
@@ -210,7 +219,7 @@ def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Documen
         bytes=built.bytes,
         sizes=built.sizes,
         libraries=dict(sorted(built.libraries.items())),
-        files=tuple(file[0] for file in built.files) if order.is_checked else (),
+        files=built.files if order.is_checked else (),
         is_checked=order.is_checked,
         variables=_shown(built.variables),
         holds=tuple(

@@ -19,15 +19,13 @@ from pasture_image.build.build_id import BuildId
 from pasture_image.build.frozen import FACTS
 from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
-from pasture_image.inside.switches import OPTIONS
-from pasture_image.inside.times import FileTimes
 
-MAGIC = 0x4254464D475A5350
-"""`PSZGMFTB`: the last character is the version of the layout."""
+MAGIC = 0x4354464D475A5350
+"""`PSZGMFTC`: the last character is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
-HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 4 + 4 + 10
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 4 + 4 + 12
 _CHECKSUM_AT = 16
 _IMAGE, _BUILD_ID, _SUM = range(3)
 _SOURCE = (
@@ -103,7 +101,7 @@ class Folder:
     """A folder of which more counts than that it is there; or a file, in which nothing lies.
 
     Attributes:
-        mtime_ns: when it was changed. The rest is compared where that differs.
+        inode, changed_ns: as of `Sum`. The rest is compared where one differs.
         names: of modules that were looked for, as `search.entries` takes them.
         found: entries that count of these.
         missing: paths below it at which there must be nothing.
@@ -111,7 +109,8 @@ class Folder:
     """
 
     path: str
-    mtime_ns: int
+    inode: int = 0
+    changed_ns: int = 0
     names: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -133,6 +132,23 @@ class Sum(NamedTuple):
     changed_ns: int = 0
 
 
+class File(NamedTuple):
+    """A file that was looked at.
+
+    Attributes:
+        inode, changed_ns: as of `Sum`.
+        mode: its permissions.
+        sum: a checksum of it; None if this user may not read it.
+    """
+
+    path: str
+    size: int
+    inode: int
+    changed_ns: int
+    mode: int
+    sum: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class MadeOf:
     """What an image was made of, as it is compared at each start (`made_of`).
@@ -140,17 +156,18 @@ class MadeOf:
     Attributes:
         facts: of the machine: rule and value.
         libraries: the build-id of each file that is mapped, or its checksum, by path.
-        files: with their times.
         links: where each leads.
         answers: of the kernel: a checksum by path.
+        questions: the answer to each by its number and argument (src/stub/question.c).
     """
 
     facts: tuple[tuple[int, int], ...] = ()
     libraries: Mapping[str, BuildId | Sum] = field(default_factory=dict)
-    files: tuple[FileTimes, ...] = ()
+    files: tuple[File, ...] = ()
     folders: tuple[Folder, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, int] = field(default_factory=dict)
+    questions: Mapping[tuple[int, int], int] = field(default_factory=dict)
 
 
 class _Tables:
@@ -195,7 +212,7 @@ def write_manifest(
     auxiliary = tables.add(auxiliary_vector)
     rules = tables.add(_texts(needs.rules()))
     python = tables.text(needs.python)
-    options = tables.add(_texts(one for one in needs.options if one not in OPTIONS))
+    options = tables.add(_texts(needs.options))
     folder_rows, name_rows = _names(needs.names, tables)
     folders, names = tables.add(folder_rows), tables.add(name_rows)
     of_files = [(len(rows), tables.add(b"".join(rows))) for rows in _made_of(made_of, tables)]
@@ -292,12 +309,15 @@ def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
 
 
 def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[list[bytes], ...]:
-    """Rows of facts, of files, of folders, of links and of answers."""
+    """Rows of facts, of files, of folders, of links, of answers and of questions."""
     text = tables.text
-    dated = ((text(path), size, max(changed, 0)) for path, changed, size, *_ in made_of.files)
+    dated = (
+        (text(f.path), f.size, f.mode, f.inode, f.changed_ns, f.sum is not None, f.sum or 0)
+        for f in made_of.files
+    )
     folders = (
         (
-            *(text(f.path), max(f.mtime_ns, 0)),
+            *(text(f.path), f.inode, f.changed_ns),
             *(tables.add(_texts(texts)) for texts in (f.names, f.found, f.missing)),
             *(f.listed is not None, f.listed or 0),
         )
@@ -305,10 +325,11 @@ def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[list[bytes], ...]:
     )
     return (
         [struct.pack("<2Q", *fact) for fact in made_of.facts],
-        [struct.pack("<3Q", *row) for row in dated],
-        [struct.pack("<7Q", *row) for row in folders],
+        [struct.pack("<7Q", *row) for row in dated],
+        [struct.pack("<8Q", *row) for row in folders],
         [struct.pack("<2Q", text(path), text(to)) for path, to in made_of.links.items()],
         [struct.pack("<2Q", text(path), known) for path, known in made_of.answers.items()],
+        [struct.pack("<3Q", *asked, answer) for asked, answer in made_of.questions.items()],
     )
 
 

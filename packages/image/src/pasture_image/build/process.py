@@ -8,16 +8,19 @@ alone. Of the image's environment it has what matters to every start, and asks f
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pasture.errors import ImageFailed
 from pasture.proc import memory_file
-from pasture_image.build import processors
 from pasture_image.inside import environment
 from pasture_image.inside.order import Built, Order, receive_built, send
 from pasture_image.inside.start_variables import started_with
@@ -31,7 +34,10 @@ import pasture_image.inside.eager
 pasture_image.inside.eager.begin()
 import pasture_image.inside.loading
 stopping = pasture_image.inside.loading.main()
-if stopping:
+if type(stopping) is tuple:
+    import pasture_image.inside.stopped
+    pasture_image.inside.stopped.wait(*stopping)
+elif stopping:
     import pasture_image.build.copying
     pasture_image.build.copying.copy_and_send(stopping, at_start)
 ''', {})
@@ -56,6 +62,8 @@ class Build:
         Raises:
             ImageFailed: it cannot be started.
         """
+        order = replace(order, folder=_folder())
+        self._folder = order.folder
         self.channel, theirs = socket.socketpair()
         self._record = memory_file.create("pasture-record")
         command = [
@@ -65,16 +73,17 @@ class Build:
         try:
             self.process = subprocess.Popen(
                 command,
-                env={**_environ(order), **processors.variables(order.cpu, order.environ)},
+                env=_environ(order),
                 pass_fds=[theirs.fileno(), self._record],
                 stdin=subprocess.DEVNULL,
                 stdout=sys.stderr.fileno(),
                 stderr=sys.stderr.fileno(),
-                cwd="/",
+                cwd=order.folder,
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
             self.channel.close()
+            self._remove_folders()
             os.close(self._record)
             raise ImageFailed(f"{order.python} cannot be started: {error}") from None
         finally:
@@ -117,6 +126,26 @@ class Build:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        self._remove_folders()
+
+    def _remove_folders(self) -> None:
+        for folder in (self._folder, f"{self._folder}-2"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder() -> str:
+    """A new folder, which is empty and has a name that is nowhere else; with one of a second load.
+
+    Raises:
+        ImageFailed: it cannot be made.
+    """
+    name = f"{tempfile.gettempdir()}/pasture-{secrets.token_hex(8)}"
+    try:
+        for folder in (name, f"{name}-2"):
+            os.mkdir(folder, 0o700)  # noqa: PTH102
+    except OSError as error:
+        raise ImageFailed(f"{name} cannot be made: {error.strerror}") from None
+    return os.path.realpath(name)
 
 
 def _environ(order: Order) -> dict[str, str]:

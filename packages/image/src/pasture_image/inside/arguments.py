@@ -11,46 +11,17 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from pasture.observing import asker_besides
+from pasture_image.inside.program import Question
 
-LOADING = ["-c"]
 _WORDS = ("/zq/zqmark/zqprogram", "zqargument")
 _ON_THE_WAY = frozenset((
     *(__name__, "argparse", "optparse", "posixpath", "genericpath", "os", "fnmatch"),
     *("pathlib", "pathlib._local", "pathlib._os"),
 ))  # fmt: skip
-
-
-class Question(NamedTuple):
-    """Whether an argument is, begins with, ends with or contains a text.
-
-    Attributes:
-        of_name: asked of what follows the last `/` alone.
-    """
-
-    kind: str
-    text: str
-    of_name: bool
-
-    def has_answer_of_load(self, argv: Sequence[str]) -> bool:
-        """Whether arguments have the answer that the one of a load has, whichever was asked."""
-        if any(map(self._answer, LOADING)):
-            return [self._answer(word) for word in argv] == [True]
-        return not any(map(self._answer, argv))
-
-    def _answer(self, word: str) -> bool:
-        return _KINDS[self.kind](word.rpartition("/")[2] if self.of_name else word, self.text)
-
-
-_KINDS: dict[str, Callable[[str, str], bool]] = {
-    "is": str.__eq__,
-    "begins": str.startswith,
-    "ends": str.endswith,
-    "contains": str.__contains__,
-}
 
 
 class _Asked:

@@ -11,6 +11,7 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,14 +26,9 @@ from pasture_image.inside import (
     locales,
     loops,
     made,
-    printed,
-    process_state,
     program,
-    renewed,
     reread,
     streams,
-    switches,
-    variables,
 )
 
 _python = ""
@@ -42,8 +38,6 @@ pids: set[int] = set()
 (OpenSSL, SQLite, tempfile) would take a program under one of them for that one."""
 
 
-again: process_state.State = {}
-"""What modules have made of their process, for each program's."""
 seeded: Any = None
 """The state of `random`, where a module has seeded it; else each program has its own."""
 
@@ -71,7 +65,6 @@ def begin(
     kind: str,
     text: bytes,
     rest: int,
-    switched: int,
 ) -> NoReturn:
     """Run the program that the arguments name, and end as the interpreter does.
 
@@ -82,7 +75,6 @@ def begin(
         kind: `c` for a command, `m` a module, `f` a file, `s` standard input.
         text: the command, or the name.
         rest: index of the first argument that is the program's own.
-        switched: bits for options (`switches`).
     """
     words, name = [os.fsdecode(word) for word in argv], os.fsdecode(text)
     try:
@@ -92,25 +84,21 @@ def begin(
             raise RuntimeError("a process that the image was made in had this process's id")
         _take_signals(ignored)
         locales.begin_program()
-        streams.open_standard(unbuffered=switches.begin_program(switched, environ))
+        streams.open_standard()
         loops.begin_program()
         generators.renew()
         if seeded is not None:
             random.setstate(seeded)
         _forget_modules_past()
         reread.read_again(sys.modules, os.environ)
-        renewed.begin_program()
         needs_folder = program.begin_program(
             [f"-{kind}" if kind in "cm" else name, *words[rest:]],
             [_python, *words[1:]],
-            moves="its directory" in again,
         )
-        printed.begin_program(name if kind == "m" else None)
         if kind == "m":
             _forget_loaded(name)
         what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
-        process_state.apply(again)
         made.begin_program()
     except Exception as error:
         _start_over(argv, environ, error)
@@ -122,7 +110,7 @@ def begin(
 def _start_over(argv: Sequence[bytes], environ: Sequence[bytes], error: Exception) -> NoReturn:
     """Nothing of the program has run: the interpreter itself can still do it.
 
-    `pasture-python`, which this is, counts that and starts it; without /proc nothing is counted.
+    `pasture-python`, which this is, says why and starts it; without /proc it is started at once.
     """
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -139,21 +127,18 @@ def _text(error: Exception) -> bytes:
 def _take_environ(environ: Sequence[bytes]) -> None:
     """As posixmodule.c fills `posix.environ`: the first of two with one name counts."""
     data: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined]
-    zone = data.get(b"TZ")
     data.clear()
     for variable in environ:
         name, separator, value = variable.partition(b"=")
         if separator:
             data.setdefault(name, value)
-    for changed, to in variables.changed.items():
+    for changed, to in program.changed.items():
         if to is None:
             os.environ.pop(changed, None)
         else:
             os.environ[changed] = to
-    for name_in_c, value_in_c in variables.set_in_c.items():
+    for name_in_c, value_in_c in program.set_in_c.items():
         os.putenv(name_in_c, value_in_c)
-    if data.get(b"TZ") != zone:
-        time.tzset()
 
 
 def _take_signals(ignored: int) -> None:
@@ -177,6 +162,11 @@ def _forget_modules_past() -> None:
             loaded[f"{name}.util"].MAXFD = os.sysconf("SC_OPEN_MAX")
     if "celery.utils.nodenames" in loaded:  # celery 5
         loaded["celery.utils.nodenames"].gethostname.clear()
+    if "psutil" in loaded:  # psutil 5 to 7: what the first answers are compared with
+        psutil, thread = loaded["psutil"], threading.get_ident()
+        for end in ("", "_2"):
+            setattr(psutil, f"_last_cpu_times{end}", {thread: psutil.cpu_times()})
+            setattr(psutil, f"_last_per_cpu_times{end}", {thread: psutil.cpu_times(percpu=True)})
     if "platform" in loaded:
         loaded["platform"]._uname_cache = None
     if "logging" in loaded:

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from pasture.interpreter import native
-from pasture.sealing import exit
+from pasture.sealing import exit, gc_settings
 from pasture_image.inside import program
 
 _of_image: frozenset[str] = frozenset()
@@ -29,6 +29,18 @@ def keep_modules() -> None:
     """Modules that are loaded now belong to the image."""
     global _of_image
     _of_image = frozenset(sys.modules).difference(program.main_names())
+
+
+def arm() -> None:
+    """Have programs, which the interpreter takes for children, collect and end as sealed ones."""
+    os.register_at_fork(after_in_child=_take_steps)
+
+
+def _take_steps() -> None:
+    gc_settings.turn_on()
+    gc_settings.run_full_out_of_line()
+    exit.flush_open_files_too()
+    exit.install()
 
 
 def begin_program() -> None:
@@ -103,7 +115,7 @@ def _remove(names: list[str]) -> list[weakref.ref[ModuleType]]:
     left = []
     for name in names:
         module = sys.modules.pop(name)
-        if isinstance(module, ModuleType):
+        if issubclass(type(module), ModuleType):  # `isinstance` would run code of a proxy
             left.append(weakref.ref(module))
         del module
     return left

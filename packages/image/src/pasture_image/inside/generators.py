@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pasture.own_values import generators
-from pasture_image.inside import observing
+
+used_sqlite = False
+"""Whether modules have opened a database."""
 
 
 def renew() -> None:
@@ -39,7 +41,7 @@ def _renew_openssl(ssl: Any) -> None:
 def _renew_sqlite(sqlite: Any) -> None:
     """It forgets its state when it opens a file in another process than before (SQLite 3.50
     os_unix.c, unixOpen); a database in memory is no file."""
-    if observing.used_sqlite:
+    if used_sqlite:
         sqlite.connect("file:/dev/null?mode=ro", uri=True).close()
 
 

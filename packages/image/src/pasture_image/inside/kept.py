@@ -17,7 +17,7 @@ import sys
 import types
 import zlib
 from bisect import bisect
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
 from importlib.machinery import FileFinder, PathFinder
@@ -42,6 +42,8 @@ _OWN = (
 )
 """Modules whose state is each program's own."""
 RENEWED = (
+    *("gunicorn.config.", "platform._uname_cache", "celery.utils.nodenames."),
+    "psutil._last_",
     *("logging._startTime", "threading._main_thread", "time.", "tempfile._name_sequence"),
     *("multiprocessing.process.", "billiard.process."),
     *("multiprocessing.util.MAXFD", "billiard.util.MAXFD", "uuid._"),
@@ -75,16 +77,13 @@ def _once(function: Callable[[type], _Found]) -> Callable[[type], _Found]:
     return of
 
 
-def write(file: int, marks: Iterable[str], edges: Counter[tuple[int, int]] | None = None) -> bool:
+def write(file: int, marks: Iterable[str]) -> bool:
     """Write this process's values, with its number, its folder and where its memory is.
-
-    Args:
-        edges: as of `values`.
 
     Returns:
         Whether a mark is in one of them, in any case.
     """
-    found = values(edges=edges)
+    found = values()
     data = marshal.dumps((os.getpid(), os.getcwd(), mapped(), found))  # noqa: PTH109
     with os.fdopen(file, "wb", closefd=False) as stream:
         stream.write(data)
@@ -124,11 +123,21 @@ def notes(own: Mapping[str, Any], written: Any, differ: Set[str]) -> list[tuple[
     return [(code, owner) for code, owner in found if code != "differs" or owner not in said]
 
 
+def of_host(own: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Notes of values that have the host's name in them."""
+    is_there = re.compile(rf"\b{re.escape(os.uname().nodename)}\b").search
+    return [
+        ("host", owner(path))
+        for path, value in own.items()
+        if type(value) is str and is_there(value) and not path.startswith(RENEWED)
+    ]
+
+
 def _code(value: Any, other: Any, pid: int, folder: str) -> str:
     if isinstance(value, str) and isinstance(other, str) and folder in other:
-        return "directory"
+        return "folder"
     texts = re.findall(r"\d+", f"{value!r}"), re.findall(r"\d+", f"{other!r}")
-    return "process" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
+    return "pid" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
 
 
 def owner(path: str) -> str:
@@ -140,15 +149,8 @@ def owner(path: str) -> str:
     return module + (attribute[0] if attribute else "") if module else path
 
 
-def values(
-    holders: dict[str, tuple[Any, str]] | None = None, edges: Counter[tuple[int, int]] | None = None
-) -> dict[str, Any]:
-    """Texts and numbers by the path on which each is reached first.
-
-    Args:
-        holders: takes what holds each, and the last part of the path.
-        edges: takes from what, by address, each text was reached, and how often.
-    """
+def values() -> dict[str, Any]:
+    """Texts and numbers by the path on which each is reached first."""
     gc.collect()  # garbage goes by chance, and clears what is reached
     gc.disable()
     found: dict[str, Any] = {}
@@ -158,7 +160,6 @@ def values(
     )
     seen = {id(one) for one in hidden}
     held: list[Any] = []  # so that no other object gets its address
-    owners: dict[int, Any] = {}  # of dictionaries of attributes, which may not be there yet
     todo: deque[tuple[Any, str]] = deque()
     for name, module in sorted(sys.modules.items()):
         if issubclass(type(module), types.ModuleType) and name.partition(".")[0] not in _OWN:
@@ -177,16 +178,9 @@ def values(
                 if at in found:
                     at = _new(at, found)
                 found[at] = _short(child) if kind is str and len(child) > _MAX_CHARACTERS else child
-                if holders is not None:
-                    holders[at] = owners.get(id(one), one), label
-                if edges is not None and kind in (str, bytes):
-                    edges[id(one), id(child)] += 1
-                    edges[id(owners.get(id(one), one)), id(child)] += 0
             elif id(child) not in seen and not issubclass(kind, _OPAQUE):
                 seen.add(id(child))
                 held.append(child)
-                if not label:
-                    owners[id(child)] = one
                 todo.append((child, path + label))
                 if (written := _writer(kind)) is not None:
                     found[_new(path + label, found)] = str(written(child))

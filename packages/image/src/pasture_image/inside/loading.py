@@ -17,25 +17,25 @@ import stat
 import sys
 import traceback
 from contextlib import suppress
-from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from pasture.errors import ImageFailed, PastureError, refused
+from pasture_image.inside.notes import Note
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
     from types import ModuleType, TracebackType
 
-    from pasture_image.inside.notes import Note
     from pasture_image.inside.order import Order
-    from pasture_image.inside.process_state import State
     from pasture_image.inside.recording import Imports
-    from pasture_image.inside.renewed import Follows
-    from pasture_image.inside.trial import Outcome
+    from pasture_image.inside.trial import Trial
+    from pasture_image.inside.variables import VariablesRead
 
 _HIGH_DESCRIPTOR = 900
+_AS_PROGRAM = eval("lambda name: __import__(name)", {"__name__": "__main__"})
+"""Imports: warnings of a deprecated module are shown to the program, as `python` shows them."""
 _ROOM_FOR_DESCRIPTORS = 100
 
 
@@ -59,13 +59,14 @@ class Stopping(NamedTuple):
     imports: Imports
 
 
-def main() -> Stopping | None:
+def main() -> Stopping | tuple[list[int], int, str, int] | None:
     """Load what the process at the other end of a socket orders.
 
     The descriptor's number is the only argument of the program.
 
     Returns:
-        The process to be copied; None if there is none, and the other end knows why.
+        The process to be copied, and in that process the arguments of `stopped.wait`; None if there
+        is none, and the other end knows why.
     """
     import socket
 
@@ -110,7 +111,7 @@ def main() -> Stopping | None:
         return None
     if pid == 0:
         _put_null(unused)
-        _wait_for_copy([channel.detach(), reader, environ, record], writer, order.python, parent)
+        return [channel.detach(), reader, environ, record], writer, order.python, parent
     posix.close(writer)
     return Stopping(channel, order, pid, reader, environ, record, imports)
 
@@ -138,22 +139,10 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
     Raises:
         ImageFailed: not all of that can be recorded.
     """
-    from pasture.interpreter import native
     from pasture.own_values import generators
-    from pasture_image.inside import (
-        loops,
-        made,
-        observing,
-        printed,
-        process_state,
-        program,
-        recording,
-        streams,
-    )
-    from pasture_image.inside.elsewhere import Elsewhere
-    from pasture_image.inside.notes import Note
+    from pasture_image.inside import loops, observing, output, process_state, program, recording
     from pasture_image.inside.trial import Trial
-    from pasture_image.inside.variables import VariablesRead, may_follow
+    from pasture_image.inside.variables import VariablesRead
 
     loops.begin()
     rehearsed: tuple[str, ...] = ()
@@ -162,13 +151,12 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
 
         with recording.own():
             rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
-    recorder = printed.Recorder()
-    taken = _take_low_descriptors()
+    recorder = output.Recorder()
     with recording.own():
+        taken = _take_low_descriptors()
         trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
-        elsewhere = Elsewhere(lambda: _load_modules(order, rehearsed), environ, close[:1], record)
         before, began_s = process_state.read(), monotonic()
-    with trial, elsewhere:
+    with trial:
         with (
             VariablesRead(environ) as variables,
             observing.Observed(variables.read_all),
@@ -177,98 +165,58 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         ):
             _load_modules(order, rehearsed)
             if order.warm:
-                from pasture_image.inside.warm import find, warm
-
-                application = find(order.preload, order.application, load)
-                native().forget_code_runs()  # what the warm-up runs is what programs will run
-                with variables.put_back():
-                    warm(application, order.warm)
+                _warm(order, variables)
         recording.mark(recording.OWN)
         program.end_loading()
-        streams.end_loading()
         load_s = monotonic() - began_s
-        outcome = trial.outcome(load_s)
-        _compare(before, outcome)
-        if outcome is not None:
-            names = () if order.warm else may_follow()  # no other load is warmed up
-            compared = elsewhere.compared(names, trial.values, load_s)
-            _note_kept(compared.kept, outcome)
-            _renew(compared.follows, compared.left, compared.paths)
-            observing.note(Note("made", one) for one in made.keep(compared.made))
-        unlike = printed.keep(outcome.printed if outcome is not None else None)
-        observing.note(Note("printed", name) for name in unlike)
-    for name in order.held:  # programs have none of them
-        os.environ.pop(name, None)
+        changed = process_state.changed(before, process_state.read())
+        observing.note(Note("state", words) for words in changed)
+        _compare(trial, record, load_s)
     for number in taken:
         posix.close(number)
 
 
 def _load_modules(order: Order, rehearsed: Iterable[str]) -> None:
-    from pasture_image.inside import observing, printed
+    from pasture_image.inside import observing, output
 
     for name in order.preload:
         observing.occasion = f"while {name} was loaded"
         load(name)
-        printed.take(name)
+        output.take(name)
     for name in rehearsed:
         with suppress(Exception):  # what only the rehearsal can import, it imports
             importlib.import_module(name)
 
 
-def _compare(before: State, outcome: Outcome | None) -> None:
-    """Keep for `begin` what the load that counts, and a second one, have made of their processes.
+def _warm(order: Order, variables: VariablesRead) -> None:
+    from pasture.interpreter import native
+    from pasture_image.inside import recording
+    from pasture_image.inside.warm import find, warm
 
-    Raises:
-        ImageFailed: they have changed what no program can have again.
-    """
-    from pasture_image.inside import (
-        begin,
-        observing,
-        process_state,
-        program,
-        switches,
-        trial,
-        variables,
-    )
-    from pasture_image.inside.arguments import Question
-    from pasture_image.inside.notes import Note
-
-    states = outcome.states if outcome is not None else None
-    begin.again, left = process_state.changes((before, process_state.read()), states)
-    if left:
-        raise ImageFailed(
-            f"a preloaded module changes what a copy of its process has not: {', '.join(left)}",
-            hint="do not preload it, or have it do that when a program runs",
-        )
-    begin.seeded = trial.again_as_seeded(outcome)
-    if outcome is not None:
-        variables.narrow(outcome.walks, outcome.asked)
-        variables.set_in_c.update(outcome.set_in_c)
-        switches.readers = outcome.switches
-        observing.note(Note("option", name) for name in outcome.switches)
-        program.questions = tuple(Question(*question) for question in outcome.questions)
+    application = find(order.preload, order.application, load)
+    recording.mark(recording.WARMED)
+    native().forget_code_runs()  # what the warm-up runs is what programs will run
+    with variables.put_back():
+        warm(application, order.warm)
 
 
-def _note_kept(notes: Collection[Note], outcome: Outcome) -> None:
-    """Who has asked about arguments and keeps other values with others has read them."""
-    from pasture_image.inside import observing, program
-    from pasture_image.inside.notes import Note
+def _compare(trial: Trial, record: int, load_s: float) -> None:
+    """Take over what a second load has shown; it is left out where that load fails."""
+    from pasture_image.inside import begin, made, observing, program, variables
 
-    differ = {owner for _, one in notes for owner in (one, one.rpartition(".")[0])}
+    outcome = trial.outcome(load_s)
+    if outcome is None:
+        return
+    begin.seeded = outcome.again_as_seeded()
+    variables.narrow(outcome.walks, outcome.asked)
+    program.set_in_c.update(outcome.set_in_c)
+    program.questions = tuple(program.Question(*question) for question in outcome.questions)
+    compared = trial.compared(record, load_s)
+    differ = {owner for _, one in compared.kept for owner in (one, one.rpartition(".")[0])}
     program.readers = tuple(sorted({*outcome.readers} | differ.intersection(outcome.askers)))
     observing.note(Note("arguments", reader) for reader in program.readers)
-    observing.note(notes)
-
-
-def _renew(found: Mapping[str, Follows], left: Iterable[str], paths: Iterable[str]) -> None:
-    """Have each program put its own folders where variables name others than in this process."""
-    from pasture_image.inside import observing, renewed, variables
-    from pasture_image.inside.notes import Note
-
-    renewed.variables.update(found)
-    renewed.paths = tuple(paths)
-    variables.forget(found)
-    observing.note(Note("follows", one) for one in left)
+    observing.note(n for n in compared.kept if n.code != "folder" or not program.has_folder(n[1]))
+    observing.note(Note("made", one) for one in made.keep(compared.made))
 
 
 def load(name: str) -> ModuleType:
@@ -279,7 +227,8 @@ def load(name: str) -> ModuleType:
             is the mistake.
     """
     try:
-        return importlib.import_module(name)
+        _AS_PROGRAM(name)
+        return sys.modules[name]
     except (Exception, SystemExit) as error:
         hint = "PYTHONPATH names the folders of modules of your own, each from / on"
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
@@ -292,7 +241,13 @@ def load(name: str) -> ModuleType:
 
 def _own(entry: TracebackType | None) -> TracebackType | None:
     """A traceback from the first line on that is not the import's."""
-    ours = (__name__, "importlib", "importlib._bootstrap", "importlib._bootstrap_external")
+    ours = (
+        __name__,
+        "__main__",
+        "importlib",
+        "importlib._bootstrap",
+        "importlib._bootstrap_external",
+    )
     while entry is not None and entry.tb_frame.f_globals.get("__name__") in ours:
         entry = entry.tb_next
     return entry
@@ -323,58 +278,3 @@ def _put_null(inodes: Collection[int]) -> None:
         if status.st_ino in inodes and stat.S_ISSOCK(status.st_mode):
             os.dup2(null, number, inheritable=False)
     posix.close(null)
-
-
-def _wait_for_copy(inherited: list[int], report_to: int, python: str, parent: int) -> None:
-    """Seal, and wait to be copied. Returns in no process: what comes to life becomes a program."""
-    import pasture
-    from pasture.interpreter import native
-    from pasture.proc.parent import end_with_parent
-    from pasture.sealing import exit
-    from pasture.sealing.policy import POLICIES
-    from pasture.sealing.report import hide_report
-    from pasture.sealing.seal import HAS_LAZY_IMPORTS
-    from pasture_image.inside import begin, eager, loops
-
-    try:
-        end_with_parent(parent)
-        for number in inherited:
-            posix.close(number)
-        begin.prepare(python)
-        # What makes lazy imports loads ctypes, which keeps a file open.
-        taken = _take_low_descriptors() if HAS_LAZY_IMPORTS else []
-        policy = POLICIES["seal"]  # what is written to a file gains nothing by huge pages
-        heap = tuple(step for step in policy.heap if step != "huge-pages")
-        exit.take_over_files()
-        report = pasture.seal(replace(policy, heap=heap))
-        hide_report()
-        for number in taken:
-            posix.close(number)
-        address, _ = native().frozen_facts()
-        loaded = ",".join(sys.modules)
-        os.write(report_to, f"{address} {report}\n{loaded}\n".encode("utf-8", "replace"))
-        posix.close(report_to)
-        loops.prepare()
-        eager.end()
-    except BaseException as error:
-        _end(error)
-    begin.begin(*_freeze())
-
-
-def _freeze() -> Any:
-    """Stop; what comes to life gets what the extension has found out of its own start."""
-    from pasture.interpreter import native
-
-    try:
-        return native().freeze()
-    except BaseException as error:
-        _end(error)
-
-
-def _end(error: BaseException) -> NoReturn:
-    """End the process that is copied, which cannot be; the builder says so, too."""
-    if isinstance(error, (MemoryError, OSError)):
-        print(f"what is copied cannot go on: {error!r}", file=sys.stderr, flush=True)
-    else:
-        traceback.print_exception(error)
-    os._exit(1)

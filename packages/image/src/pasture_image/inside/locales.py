@@ -15,18 +15,25 @@ from __future__ import annotations
 import locale
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pasture.interpreter import native
-from pasture_image.inside import environment, observing, streams
-from pasture_image.inside.start_variables import LOCALE
+from pasture_image.inside import streams
+
+LOCALE = frozenset(f"LC_{name}" for name in (
+    *("ALL", "ADDRESS", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES"),
+    *("MONETARY", "NAME", "NUMERIC", "PAPER", "TELEPHONE", "TIME"),
+))  # fmt: skip
 
 _TARGETS = ("C.UTF-8", "C.utf8", "UTF-8")
 """Of the coercion (PEP 538)."""
 
 _NAMES = frozenset((*LOCALE, "LANG", "LANGUAGE"))
 _ENCODINGS = ("UTF-8", "utf8")
+
+answers: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}
+"""What modules have asked of the locale, and what it was."""
 
 _of_build: Mapping[str, str] = {}
 _coerced: Mapping[str, str] = {}
@@ -35,6 +42,8 @@ _home: str | None = None
 
 def remember() -> None:
     """Keep what this process was started with, before modules are loaded."""
+    from pasture_image.inside import environment  # not in the image
+
     global _of_build, _coerced, _home
     _of_build, _coerced = _set_in(environment.own()), environment.coerced()
     _home = os.environ.get("HOME")
@@ -84,7 +93,7 @@ def _take_locale() -> None:
 
 
 def _ask_again() -> None:
-    for (ask, args), answer in observing.answers.items():
+    for (ask, args), answer in answers.items():
         if ask(*args) != answer:
             raise RuntimeError(f"a module has asked {ask.__name__}(), which is another one now")
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import CodeType, FrameType
-from typing import Any, cast
+from typing import Any
 
 from pasture.observing import asker_besides
 from pasture_image.inside import variables
@@ -43,8 +43,6 @@ class Walk:
         is_blind: whether all may matter.
         questions: all that were asked.
         lengths: of names that were asked for more than their length, and of those that were not.
-        hashed: names that were, since it has met the last one.
-        copies: of the environment that it has made.
     """
 
     begins: set[str] = field(default_factory=set)
@@ -52,24 +50,6 @@ class Walk:
     is_blind: bool = False
     questions: set[_Question] = field(default_factory=set)
     lengths: tuple[set[int], set[int]] = field(default_factory=lambda: (set(), set()))
-    hashed: list[Name] = field(default_factory=list)
-    copies: list[Copy] = field(default_factory=list)
-
-    def place(self) -> None:
-        """A name that was hashed has become the last key of a copy, or who knows what.
-
-        It is hashed once for that.
-        """
-        for name in self.hashed:
-            if self.is_blind or (self.copies and _last(self.copies[-1]) is name):
-                continue
-            made = [
-                one for one in gc.get_referrers(name) if type(one) is dict and _last(one) is name
-            ]
-            self.copies += map(_watched, made)
-            self.is_blind |= not made
-        self.is_blind |= len({*map(id, self.hashed)}) < len(self.hashed)
-        self.hashed.clear()
 
     def settle(self, origins: list[_Origin]) -> None:
         """Nothing more is asked.
@@ -142,7 +122,6 @@ class Name(str):
         key = str.encode(self, *args, **options)
         if sys._getframe(1).f_globals.get("__name__") == "os":
             self._origin.is_used = True
-            self._origin.walk.place()
             return _Key(key)
         self._blind()
         return key
@@ -182,8 +161,7 @@ class Name(str):
 
     def __hash__(self) -> int:
         self._origin.is_used = True
-        if not (self._origin.is_found or _is_looking):
-            self._origin.walk.hashed.append(self)
+        self._origin.walk.is_blind |= not self._origin.is_found
         return str.__hash__(self)
 
     def __getitem__(self, index: Any) -> str:
@@ -240,71 +218,6 @@ for _method in (
     setattr(Name, _method, _is_seen_blindly(_method))
 
 
-class Copy(dict[Name, Any]):
-    """A copy of the environment, with names that record themselves: what is looked up in it."""
-
-    __slots__ = ()
-
-    @property
-    def _walk(self) -> Walk:
-        return next(dict.__iter__(self))._origin.walk
-
-    def __iter__(self) -> Iterator[Name]:  # or a copy of it takes names over unseen
-        return dict.__iter__(self)
-
-
-def _looks(method: str) -> Callable[..., Any]:
-    plain = getattr(dict, method)
-
-    def look(self: Copy, key: Any, *default: Any) -> Any:
-        global _is_looking
-        if isinstance(key, str) and type(key) is not Name and dict.__len__(self):
-            frame = sys._getframe(1)
-            self._walk.questions.add((frame.f_code, frame.f_lasti, str(key), True))
-        _is_looking = True
-        try:
-            return plain(self, key, *default)
-        finally:
-            _is_looking = False
-
-    return look
-
-
-def _sees_all(method: str) -> Callable[..., Any]:
-    plain = getattr(dict, method)
-
-    def see(self: Copy, *args: Any) -> Any:
-        if dict.__len__(self):
-            self._walk.is_blind = True
-        return plain(self, *args)
-
-    return see
-
-
-for _method in ("__getitem__", "get", "__contains__", "pop", "setdefault", "__delitem__"):
-    setattr(Copy, _method, _looks(_method))
-for _method in (
-    *("__len__", "__eq__", "__ne__", "__or__", "__ror__", "__reversed__", "popitem"),
-    *("copy", "keys", "values", "items"),
-):
-    setattr(Copy, _method, _sees_all(_method))
-_is_looking = False
-
-
-def _last(one: dict[Any, Any]) -> Any:
-    return next(dict.__reversed__(one), None)
-
-
-def _watched(made: dict[Any, Any]) -> Copy:
-    """A dictionary that goes on as a `Copy`. Of a process that is thrown away."""
-    import ctypes  # not in the image
-
-    kind = id(made) + object.__basicsize__ - ctypes.sizeof(ctypes.c_void_p)
-    ctypes.PyDLL(None).Py_IncRef(ctypes.py_object(Copy))
-    ctypes.c_void_p.from_address(kind).value = id(Copy)
-    return cast(Copy, made)
-
-
 class _Key(bytes):
     """A name that came from a walk, as the dictionary below `os.environ` has it."""
 
@@ -343,9 +256,6 @@ class Names:
     def __exit__(self, *_: object) -> None:
         os.environ.decodekey, os.environ.decodevalue = self._plain
         self._settle()
-        for walk in self.walks.values():
-            walk.place()
-            walk.copies.clear()
         gc.collect()
         for left in gc.get_objects():
             if type(left) is Name:
@@ -368,7 +278,6 @@ class Names:
     def _key(self, raw: bytes) -> str:
         text: str = self._plain[0](raw)  # type: ignore[arg-type]
         walk = self._walk()
-        walk.place()
         origin = _Origin(walk, text)
         self._origins.append(origin)
         return Name._made(text, origin, True)

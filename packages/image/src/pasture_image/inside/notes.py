@@ -29,22 +29,27 @@ SENTENCES = {
     "that its library names",
     "arguments": "{} read the program's arguments while loading: python runs all programs but `-c` "
     "without arguments; do not preload it",
-    "option": "{} read sys.dont_write_bytecode while loading: python runs programs that have it "
-    "otherwise",
-    "directory": "{} holds the working directory: programs get what it was, /",
-    "relative": "{} was looked for by a relative path, in /: programs get what was there",
-    "process": "{} holds the id of its process: programs get that of another one",
+    "folder": "{} asks for the working directory",
+    "network": "{} asks the network while loading",
+    "filesystem": "{} asks for a file system's state while loading",
+    "memory": "{} asks how much memory there is while loading",
+    "kernel": "{} was read while modules were loaded",
+    "process": "{} asks for its process's state while loading",
+    "pid": "{} holds the id of its process: programs get that of another one",
     "differs": "{} differs from load to load: programs get what it was when modules were loaded",
     "made": "{}, a folder that modules made while they were loaded, by another name each time: one "
     "program at a time has it, and python runs the others",
-    "follows": "{}: python runs programs with another one; --env NAME=VALUE builds for them",
-    "printed": "{} prints while loading, something else each time: the build has printed it, and "
-    "programs do not",
     "terminal": "modules asked while loading whether {} is a terminal: python runs programs where "
     "it is one",
-    "user": "{} read the user while loading: programs see the build's user",
-    "host": "{} read the host name while loading: programs see the build machine's name",
-    "kernel": "{} was read while modules were loaded: programs see the kernel's answer of then",
+    "output": "{} prints while it is loaded",
+    "state": "loading modules changes {}",
+    "host": "{} holds the host's name: python runs programs on another host",
     "file": "{} changed while modules were loaded that read it: later changes are not noticed",
     "startup": "{} was loaded before variables are watched: what it read of them is not compared",
 }
+
+REFUSED = frozenset((
+    *("folder", "network", "filesystem", "memory", "kernel", "process", "output", "state"),
+))  # fmt: skip
+"""Of `SENTENCES`: what no start can compare. No image is made, unless it is allowed by this name:
+then programs get what it was for the build."""

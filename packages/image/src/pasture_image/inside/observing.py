@@ -12,7 +12,6 @@ import _locale
 import gettext
 import locale
 import os
-import posix
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -20,29 +19,10 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.observing import Audit, asker_besides
+from pasture_image.inside import generators, locales
 from pasture_image.inside.notes import Note
 
-_ON_THE_WAY = frozenset((
-    *(__name__, "os", "posixpath", "genericpath", "pathlib", "pathlib._os", "pathlib._local", "io"),
-    *("subprocess", "random", "secrets", "uuid", "tempfile", "codecs", "zipfile", "fileinput"),
-    *("kombu.utils.functional", "pasture.own_values.seeding"),
-))  # fmt: skip
-"""Modules whose functions only pass on what another one asks for."""
-
 _CONNECTORS = frozenset((__name__, "socket", "ssl", "asyncio", "asyncio.selector_events"))
-
-_NOTHING_LEFT = (
-    *("importlib", "_frozen_importlib", "zipimport", "multiprocessing.process", "numpy.random"),
-    *("billiard.process", "celery.utils.nodenames"),
-    *("pasture.", "pasture_image.", "platform", "ctypes.util", "gunicorn.util", "gunicorn.config"),
-)
-"""Beginnings of modules that keep nothing of it, or whose state `begin` renews."""
-
-_FUNCTIONS = {
-    "uname": "host",
-    **{name: "user" for name in ("getuid", "geteuid", "getgid", "getegid", "getgroups")},
-}
-"""Functions of `posix`, and the code of the note about one that was called."""
 
 _OF_LOCALE = (
     *((_locale, name) for name in ("setlocale", "nl_langinfo", "getencoding")),
@@ -51,9 +31,6 @@ _OF_LOCALE = (
 )
 """What gives away the locale of characters, and which translations there are; other categories are
 those of C until a program sets them."""
-
-answers: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}
-"""What modules have asked of the locale, and what it was."""
 
 sets_locale = False
 """Whether modules have set the locale."""
@@ -66,9 +43,6 @@ occasion = ""
 
 connected: dict[int, str] = {}
 """By the inode of a connection: the module that opened it, and on which occasion."""
-
-used_sqlite = False
-"""Whether modules have opened a database."""
 
 _notes: set[Note] = set()
 
@@ -94,10 +68,6 @@ class Observed:
         """
         self._inherit = inherit
         self._audit = Audit(self._hear)
-        self._stand_ins = [
-            (getattr(posix, name), self._stand_in(name, code))
-            for name, code in _FUNCTIONS.items() if hasattr(posix, name)
-        ]  # fmt: skip
         self._events: dict[str, Callable[..., object]] = {
             "subprocess.Popen": self._program_started,
             "os.system": self._environment_inherited,
@@ -105,10 +75,8 @@ class Observed:
             "os.forkpty": self._environment_inherited,
             "sqlite3.connect": self._database_opened,
             "socket.connect": self._connected,
-            "socket.gethostname": self._host_asked,
         }
-
-        self._stand_ins += [
+        self._stand_ins = [
             (getattr(module, name), self._locale_stand_in(module, name))
             for module, name in _OF_LOCALE
         ]
@@ -148,21 +116,12 @@ class Observed:
 
     @staticmethod
     def _database_opened(*_: object) -> None:
-        global used_sqlite
-        used_sqlite = True
+        generators.used_sqlite = True
 
     @staticmethod
     def _connected(socket: Any, _address: object) -> None:
         inode = os.fstat(socket.fileno()).st_ino
         connected[inode] = f"{asker_besides(_CONNECTORS)} {occasion}"
-
-    @staticmethod
-    def _host_asked(*_: object) -> None:
-        asker = asker_besides(_ON_THE_WAY)
-        if not asker.startswith(_NOTHING_LEFT):
-            _notes.add(Note("host", asker))
-
-    # -- functions of `posix`
 
     @staticmethod
     def _locale_stand_in(module: ModuleType, name: str) -> Callable[..., Any]:
@@ -174,22 +133,10 @@ class Observed:
             answer = plain(*args, **options)
             question = (plain, (*args, *options.values()))
             if is_hashable(question):
-                answers[question] = answer
+                locales.answers[question] = answer
             else:
                 sets_locale = True
             return answer
-
-        return stand_in
-
-    @staticmethod
-    def _stand_in(name: str, code: str) -> Callable[..., Any]:
-        plain = getattr(posix, name)
-
-        def stand_in(*args: Any, **options: Any) -> Any:
-            asker = asker_besides(_ON_THE_WAY)
-            if not asker.startswith(_NOTHING_LEFT):
-                _notes.add(Note(code, asker))
-            return plain(*args, **options)
 
         return stand_in
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from pasture.trust.records import decoded
 from pasture_image.inside import memory
 from pasture_image.inside.notes import SENTENCES, Note
-from pasture_image.inside.times import FileTimes
 
 _MAX_DESCRIPTORS = 64
 _HEAD = b"built"
@@ -52,12 +51,12 @@ class Order:
             first that is found.
         warm: requests that it serves before the image is taken.
         is_checked: whether Python files are compared at each start.
-        cpu: level of processors that it is for; "" for one like this machine's.
-        held: variables that hold a builder to that level: programs do not have them.
-        trusted: libraries that choose nothing by the processor, by name.
+        cpu: `processors.NATIVE`, or "" for processors of this machine's model.
         mode: of the file.
         secrets: that must not be in it.
         facts: of the machine: rule and value of each (`host`).
+        allow: what programs may get as it was for the build (`notes.REFUSED`).
+        folder: the builder's working directory, which is empty.
     """
 
     python: str
@@ -71,11 +70,11 @@ class Order:
     warm: tuple[str, ...] = ()
     is_checked: bool = True
     cpu: str = ""
-    held: tuple[str, ...] = ()
-    trusted: tuple[str, ...] = ()
     mode: int = 0o600
     secrets: tuple[Secret, ...] = ()
     facts: tuple[tuple[int, int], ...] = ()
+    allow: tuple[str, ...] = ()
+    folder: str = ""
 
     @property
     def for_builder(self) -> Order:
@@ -96,7 +95,6 @@ class Built:
         modules: names of what is loaded.
         variables: which variables have to have which values; None: must not be set.
         notes: what programs get as it was when modules were loaded.
-        numpy: names of the features of processors that numpy has chosen functions for.
         bytes: of pages that are its own.
         sizes: bytes of all memory, by where it comes from.
         libraries: how each file that is mapped is known, by path.
@@ -105,12 +103,11 @@ class Built:
     problem: str = ""
     hint: str = ""
     seal: str = ""
-    files: tuple[FileTimes, ...] = ()
+    files: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     variables: dict[str, str | None] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
-    numpy: tuple[str, ...] = ()
     bytes: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
@@ -177,7 +174,7 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 def _built(fields: Any) -> Built:
     """The fields, each of its type."""
     found: Built = decoded(Built, fields)
-    if any("\0" in file[0] for file in found.files):
+    if any("\0" in file for file in found.files):
         raise ValueError("a path without end")
     if any(note.code not in SENTENCES for note in found.notes):
         raise ValueError("no such note")

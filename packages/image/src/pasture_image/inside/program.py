@@ -9,12 +9,50 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from pasture import main_program
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture_image.inside.arguments import LOADING, Question
+
+LOADING = ["-c"]
+
+
+class Question(NamedTuple):
+    """Whether an argument is, begins with, ends with or contains a text.
+
+    Attributes:
+        of_name: asked of what follows the last `/` alone.
+    """
+
+    kind: str
+    text: str
+    of_name: bool
+
+    def has_answer_of_load(self, argv: Sequence[str]) -> bool:
+        """Whether arguments have the answer that the one of a load has, whichever was asked."""
+        if any(map(self._answer, LOADING)):
+            return [self._answer(word) for word in argv] == [True]
+        return not any(map(self._answer, argv))
+
+    def _answer(self, word: str) -> bool:
+        return _KINDS[self.kind](word.rpartition("/")[2] if self.of_name else word, self.text)
+
+
+_KINDS: dict[str, Callable[[str, str], bool]] = {
+    "is": str.__eq__,
+    "begins": str.startswith,
+    "ends": str.endswith,
+    "contains": str.__contains__,
+}
+
+changed: dict[str, str | None] = {}
+"""Variables that loading has set or deleted (None)."""
+
+set_in_c: dict[str, str] = {}
+"""What code in C has set, without `os.environ`."""
 
 _argv = sys.argv
 _held = (0, 0)
@@ -24,10 +62,19 @@ _adds_directory = False
 _names: frozenset[str] = frozenset()
 _is_main_kept = True
 _main_names: tuple[str, ...] = ()
+_folders: list[tuple[dict[str, Any], str]] = []
+"""Names of modules for the working directory, with the dictionary of each."""
 readers: Sequence[str] = ()
 """Modules that have read the arguments while they were loaded; not known without a second load."""
 questions: Sequence[Question] = ()
 """What others have asked of them."""
+
+
+def has_folder(name: str) -> bool:
+    """Whether a name of a module is for the working directory, and put right for each program."""
+    module, _, attribute = name.rpartition(".")
+    found = getattr(sys.modules.get(module), "__dict__", None)
+    return any(names is found and attribute == own for names, own in _folders)
 
 
 def begin_loading() -> None:
@@ -54,22 +101,26 @@ def end_loading() -> None:
         raise ImageFailed(
             "a preloaded module changes sys.argv while it is loaded", hint="do not preload it"
         )
+    here = os.getcwd()  # noqa: PTH109
+    _folders.extend(
+        (module.__dict__, name)
+        for module in list(sys.modules.values())
+        if issubclass(type(module), ModuleType)
+        for name, value in list(module.__dict__.items())
+        if type(value) is str and value == here
+    )
     if not native().find_arguments():
         raise ImageFailed("the arguments that Py_GetArgcArgv() gives were not found")
     _main_names = main_names()
     _is_main_kept = _references() != _held or sys.modules["__main__"].__dict__.keys() != _names
     _in_front = sys.path.index(_path[0]) if _path and _path[0] in sys.path else 0
-    here = os.getcwd()  # noqa: PTH109
     _adds_directory = here in sys.path[:_in_front]  # as Celery does for Django
     sys.path[:_in_front] = [one for one in sys.path[:_in_front] if one != here]
     _in_front = sys.path.index(_path[0]) if _in_front else 0
 
 
-def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool:
+def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
     """From now on a program is to run. Where a copy has come to life.
-
-    Args:
-        moves: whether the process changes its directory before it does.
 
     Returns:
         Whether the interpreter still has to put the program's folder first on the search path. What
@@ -85,9 +136,11 @@ def begin_program(argv: list[str], orig_argv: list[str], *, moves: bool) -> bool
             raise RuntimeError(f"a module has asked for the argument {question.text}")
     _argv[:] = argv
     sys.orig_argv[:] = orig_argv
+    for names, name in _folders:
+        names[name] = os.getcwd()  # noqa: PTH109
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
         sys.modules.update(dict.fromkeys(_main_names, main_program.made_module()))
-    if sys.flags.safe_path or not (_in_front or _adds_directory or moves):
+    if sys.flags.safe_path or not (_in_front or _adds_directory):
         return True
     folder = _folder(argv[0])
     if _adds_directory and folder and (here := _folder("-m")) not in (None, folder):

@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator
 from errno import ENOENT, ENOTDIR
 from typing import NamedTuple
 
-from pasture_image.inside.recording import COUNTED, LISTED, LISTS, MARK, OWN, STARTED
+from pasture_image.inside.recording import COUNTED, LISTED, LISTS, MARK, OWN, STARTED, WARMED
 
 NOT_THERE = (ENOENT, ENOTDIR)
-RELATIVE = "/./"
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _PART_BYTES = 1 << 20
 
@@ -29,7 +28,7 @@ class Lookup(NamedTuple):
     error: int
     mode: int
     size: int
-    mtime_ns: int
+    changed_ns: int
     inode: int
     device: int
     names: int
@@ -52,9 +51,9 @@ def parsed(data: bytes) -> Iterator[Lookup]:
     """
     for record in data.split(b"\0")[:-1]:
         thread, call, flags, error, mode, *rest, path = record.split(b"\t", 10)
-        size, mtime_ns, inode, device, names = map(int, rest)
+        size, changed_ns, inode, device, names = map(int, rest)
         of_call = int(thread), call.decode(), int(flags, 16)
-        known = int(error), int(mode, 16), size, mtime_ns, inode, device, names
+        known = int(error), int(mode, 16), size, changed_ns, inode, device, names
         yield Lookup(*of_call, *known, _plain(os.fsdecode(path)))
 
 
@@ -64,23 +63,27 @@ class Counted(NamedTuple):
     Attributes:
         is_import: whether the import system was listing meanwhile; None while that was not marked.
         is_loading: whether modules were loaded by then, not the interpreter itself.
+        is_warmed: whether an application served requests by then.
     """
 
     lookup: Lookup
     is_import: bool | None
     is_loading: bool
+    is_warmed: bool
 
 
 def counted(lookups: Iterable[Lookup]) -> Iterator[Counted]:
     """Those that count, without marks."""
-    counts, is_started, is_loading, listing = True, False, False, set[int]()
+    counts, is_started, is_loading, is_warmed, listing = True, False, False, False, set[int]()
     for lookup in lookups:
         if not lookup.path.startswith(MARK):
             if counts:
                 is_import = lookup.thread in listing if is_started else None
-                yield Counted(lookup, is_import, is_loading)
+                yield Counted(lookup, is_import, is_loading, is_warmed)
         elif lookup.path == STARTED:
             is_started = True
+        elif lookup.path == WARMED:
+            is_warmed = True
         elif lookup.path in (OWN, COUNTED):
             counts = is_loading = lookup.path == COUNTED
         elif lookup.path == LISTS:
@@ -91,7 +94,7 @@ def counted(lookups: Iterable[Lookup]) -> Iterator[Counted]:
 
 def of_modules(number: int) -> list[Lookup]:
     """Those that count while modules are loaded, of all that a record has by now."""
-    return [lookup for lookup, _, is_loading in counted(parsed(read(number))) if is_loading]
+    return [lookup for lookup, _, is_loading, _ in counted(parsed(read(number))) if is_loading]
 
 
 def writes(lookup: Lookup) -> bool:
@@ -100,6 +103,5 @@ def writes(lookup: Lookup) -> bool:
 
 def _plain(path: str) -> str:
     """Without what changes nothing in it."""
-    begin = RELATIVE if path.startswith(RELATIVE) else ""
-    path = begin + re.sub(r"/(\.?/)+", "/", path[len(begin) :])
-    return path.rstrip("/") or "/"
+    path = re.sub(r"/(\.?/)+", "/", path)
+    return path.removesuffix("/.").rstrip("/") or "/"

@@ -20,11 +20,11 @@ from typing import Any
 from pasture_image.inside.observing import replace
 
 MARK = "/pasture-record/"
-STARTED, OWN, COUNTED, LISTS, LISTED = (
-    f"{MARK}{name}" for name in ("started", "own", "counted", "lists", "listed")
+STARTED, OWN, COUNTED, LISTS, LISTED, WARMED = (
+    f"{MARK}{name}" for name in ("started", "own", "counted", "lists", "listed", "warmed")
 )
 """Marks: listings of the import system are marked from now on; what follows does not count, for all
-processes; counts again; such a listing begins, for one thread; ends."""
+processes; counts again; such a listing begins, for one thread; ends; a warm-up begins."""
 
 _IMPORTS = ("importlib._bootstrap_external", "_frozen_importlib_external")
 _METADATA = ("importlib.metadata", "importlib_metadata")

@@ -68,12 +68,9 @@ _READERS: Mapping[tuple[str, str], Callable[[ModuleType, Mapping[str, str]], Non
     ("ctypes.util", ALL_VARIABLES): _nothing,
     ("uuid", "PATH"): _nothing,  # it asks programs for a network card, and `generators` again
     ("uuid", ALL_VARIABLES): _nothing,
-    ("pasture_image.inside.jupyter", "PATH"): _nothing,  # it asks a kernel for names of modules
-    ("pasture_image.inside.jupyter", ALL_VARIABLES): _nothing,
     **{("gettext", name): _nothing for name in ("LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG")},
     ("site", "HOME"): _nothing,  # where packages of the user are: `locales`
     ("sysconfig", "HOME"): _nothing,
-    ("", "TZ"): _nothing,  # the C library's, and `begin` has it read again
 }
 
 

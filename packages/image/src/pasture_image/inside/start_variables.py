@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from pasture_image.inside.locales import LOCALE
+
 _PYTHON = (
     *("ASYNCIODEBUG", "BREAKPOINT", "CASEOK", "COERCECLOCALE", "DEBUG", "DEVMODE"),
     *("DONTWRITEBYTECODE", "DUMPREFS", "DUMPREFSFILE", "EXECUTABLE", "FAULTHANDLER", "HASHSEED"),
@@ -33,17 +35,11 @@ _LINKER = (
     *("PRELOAD", "PROFILE", "PROFILE_OUTPUT", "SHOW_AUXV", "TRACE_LOADED_OBJECTS"),
     *("TRACE_PRELINKING", "USE_LOAD_BIAS", "VERBOSE", "WARN"),
 )
-_LOCALE = (
-    *("ALL", "ADDRESS", "COLLATE", "CTYPE", "IDENTIFICATION", "MEASUREMENT", "MESSAGES"),
-    *("MONETARY", "NAME", "NUMERIC", "PAPER", "TELEPHONE", "TIME"),
-)
-LOCALE = frozenset(f"LC_{name}" for name in _LOCALE)
-
 NAMES = frozenset((
     *(f"PYTHON{name}" for name in _PYTHON),
     *(f"LD_{name}" for name in _LINKER),
     *LOCALE,
-    *("LANG", "LANGUAGE", "LOCPATH", "GLIBC_TUNABLES"),
+    *("LANG", "LANGUAGE", "LOCPATH", "TZ", "GLIBC_TUNABLES"),
     *("HOME", "SETUPTOOLS_USE_DISTUTILS"),
 ))  # fmt: skip
 """By their whole names. HOME is where packages of the user are; start files of packages read the
@@ -92,6 +88,11 @@ UNCOUNTED = frozenset((
 ))  # fmt: skip
 UNCOUNTED_BEGINNINGS = ("PASTURE_", "_PASTURE_")
 """Variables that differ from start to start: by their whole names, and how they begin."""
+
+
+def says_secret(name: str) -> bool:
+    """Whether a variable's name says that its value is one."""
+    return _SAYS_SECRET.search(name) is not None
 
 
 def is_uncounted(name: str) -> bool:

@@ -43,23 +43,10 @@ one than the build's; "" for the same."""
 
 _streams: list[_Stream | None] = []
 
-_held: list[list[int]] = []
-"""How many references there are to what lies under the streams, before the load and after."""
-
 
 def remember() -> None:
     """Keep the streams, before modules are loaded."""
     _streams.extend(_stream(getattr(sys, f"__{name}__")) for name in _NAMES)
-    end_loading()
-
-
-def end_loading() -> None:
-    """All modules are loaded."""
-    _held.append([
-        sys.getrefcount(layer)
-        for stream in _streams[1:] if stream is not None
-        for layer in (stream.buffer, stream.raw)
-    ])  # fmt: skip
 
 
 def _stream(text: io.TextIOWrapper | None) -> _Stream | None:
@@ -83,43 +70,33 @@ def flush() -> None:
                 continue
 
 
-def open_standard(*, unbuffered: bool) -> None:
+def open_standard() -> None:
     """Put the streams in order. Where a copy has come to life.
-
-    Args:
-        unbuffered: as with `-u`.
 
     Raises:
         OSError: a descriptor is closed, or cannot be a stream: the interpreter has to say so.
-        RuntimeError: the program is to have more or fewer layers than the build (`-u`), and a
-            module has changed a stream, or keeps such a layer.
     """
     for number, (name, stream) in enumerate(zip(_NAMES, _streams, strict=True)):
         if stream is not None and not stream.raw.closed:
-            _begin(number, name, stream, unbuffered)
+            _begin(number, name, stream)
 
 
-def _begin(number: int, name: str, old: _Stream, write_through: bool) -> None:
+def _begin(number: int, name: str, old: _Stream) -> None:
     """A layer that a module has detached stays so."""
+    was_buffered = old.buffer is not old.raw
+    if was_buffered and not _is_on(old.buffer, "raw", old.raw):
+        return
     writes = number > 0
     raw: Any = io.FileIO(number, "wb" if writes else "rb", closefd=False)
     raw.name = f"<{name}>"
-    was_buffered = old.buffer is not old.raw
-    is_lowest_there = not was_buffered or _is_on(old.buffer, "raw", old.raw)
-    is_plain = _is_on(old.text, "buffer", old.buffer) and _kind(old.text) == old.kind
-    if write_through != old.kind[3] and not (
-        is_lowest_there and is_plain and _held[0] == _held[-1]
-    ):
-        raise RuntimeError("a module keeps a standard stream's buffer, or has changed the stream")
-    if not is_lowest_there:
-        return
     buffer: Any = raw
-    if number == 0 or not write_through:
-        buffer = old.buffer if was_buffered else io.BufferedWriter(raw)
+    if was_buffered:
+        buffer = old.buffer
         buffer.__init__(raw, _buffer_bytes(raw))
+    is_plain = _is_on(old.text, "buffer", old.buffer) and _kind(old.text) == old.kind
     kind = (old.kind[0], errors, *old.kind[2:]) if errors and number != 2 else old.kind
     if is_plain:
-        encoding, handler = kind[:2]
+        encoding, handler, _, write_through = kind
         is_line_buffered = not write_through and (number == 2 or raw.isatty())
         text: Any = old.text
         text.__init__(buffer, encoding, handler, "\n", is_line_buffered, write_through)

@@ -1,4 +1,4 @@
-"""How a file is known to be the same: the time of its last change, size, inode and device."""
+"""How a file is known to be the same: the kernel's time of its last change, size, inode, device."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def times_of(path: str) -> Times:
         status = os.stat(path)  # noqa: PTH116 - hundreds at a time, while a program waits
     except (OSError, ValueError):
         return MISSING
-    return [status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev]
+    return [status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev]
 
 
 def file_times(path: str) -> FileTimes:

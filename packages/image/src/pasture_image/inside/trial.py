@@ -1,8 +1,8 @@
-"""The same load once more, in a process that is thrown away and differs in all that a process is.
+"""The same load in a process that is thrown away: in another folder, with other arguments.
 
-The outcome of both says what a load does to each process, and which variables matter to modules
-that went through all (`process_state`, `names`). The process is forked before the load that counts,
-and loads after it: what that has compiled and cached is there.
+The outcome of both says which variables and arguments matter to modules (`names`, `arguments`), and
+which values are each process's own (`kept`). The process is forked before the load that counts, and
+loads after it: what that has compiled and cached is there.
 """
 
 from __future__ import annotations
@@ -12,20 +12,17 @@ import os
 import posix
 import random
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
-from pasture_image.inside import memory, printed, process_state, streams, switches
+from pasture_image.inside import memory
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.arguments import Arguments, stand_in
-from pasture_image.inside.process_state import State
+from pasture_image.inside.notes import Note
 
 _MIN_TIMEOUT_S = 60.0
-_TIMEOUT_S = 5.0
-_END = b"\0zqend\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +30,6 @@ class Outcome:
     """What the second load has shown.
 
     Attributes:
-        states: of its process, before and after.
         generator: state of `random` after it.
         walks: how variables begin and what they contain that matter to a module, by its name. Of
             others all matter.
@@ -41,11 +37,8 @@ class Outcome:
         set_in_c: variables that `os.environ` knows nothing of.
         readers: modules that have read the arguments.
         questions: what others have asked of them; askers: those.
-        switches: modules that have read an option (`switches`).
-        printed: what modules have printed.
     """
 
-    states: tuple[State, State]
     generator: Any
     walks: dict[str, tuple[list[str], list[str]]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -53,8 +46,24 @@ class Outcome:
     readers: Sequence[str] = ()
     questions: Sequence[tuple[str, str, bool]] = ()
     askers: Sequence[str] = ()
-    switches: Sequence[str] = ()
-    printed: Sequence[Sequence[str]] = ()
+
+    def again_as_seeded(self) -> Any:
+        """The state of `random`, if modules have seeded it: both loads came to the same."""
+        state = random.getstate()
+        same = json.loads(json.dumps(state)) == self.generator
+        return state if same and "random" in sys.modules else None
+
+
+class Compared(NamedTuple):
+    """What a comparison of both loads has found.
+
+    Attributes:
+        kept: what modules keep of their process.
+        made: folders and files, with the attributes that keep them (`made.found`).
+    """
+
+    kept: list[Note]
+    made: list[tuple[str, str]]
 
 
 class Trial:
@@ -70,12 +79,8 @@ class Trial:
         """
         self._has_ended = False
         self._kept = memory.create("pasture-kept")
-        self._apart = Apart(lambda: _reported(load, self._kept), environ, close, waits=True)
-
-    @property
-    def values(self) -> int:
-        """Descriptor of the values after it (`kept`)."""
-        return self._kept
+        self._given = environ, tuple(close)
+        self._apart = Apart(lambda: _reported(load, self._kept), *self._given, waits=True)
 
     def outcome(self, load_s: float) -> Outcome | None:
         """Let it load; None if it cannot, which standard error has then.
@@ -91,6 +96,35 @@ class Trial:
             print(f"the modules cannot be loaded twice: {why}", file=sys.stderr, flush=True)
             return None
         return Outcome(**json.loads(data))
+
+    def compared(self, record: int, load_s: float) -> Compared:
+        """What modules keep of their process; compared in a process of its own.
+
+        Args:
+            record: descriptor of the record of what the load that counts has looked at.
+            load_s: how long it took.
+        """
+
+        def compare() -> bytes:
+            from pasture_image.inside import kept, made  # not in the image
+            from pasture_image.inside.record import of_modules
+
+            own, second = kept.values(), kept.read(self._kept)
+            differ = kept.differing(own, second[-1], second[-2])
+            new = made.found(own, second[-1], differ, of_modules(record))
+            owners = {owner for _, owner in new}
+            notes = [one for one in kept.notes(own, second, differ) if one[1] not in owners]
+            return json.dumps([notes + kept.of_host(own), new]).encode()
+
+        environ, close = self._given
+        apart = Apart(compare, environ, [number for number in close if number != record])
+        data = apart.result(_MIN_TIMEOUT_S + 5 * load_s)
+        if not data:
+            why = "it takes too long" if data is None else "see above"
+            said = f"what differs from load to load is not known: {why}"
+            print(said, file=sys.stderr, flush=True)
+        notes, new = json.loads(data or b"[[], []]")
+        return Compared([Note(*note) for note in notes], [(path, by) for path, by in new])
 
     def __enter__(self) -> Trial:
         return self
@@ -113,11 +147,9 @@ def _report(load: Callable[[], object], file: int) -> bytes:
     from pasture_image.inside.names import MARKS, Names
 
     arguments = _differ()
-    before = process_state.read()
     with Names() as names:
         held = in_c()
         load()
-        after = process_state.read()
         generator = random.getstate()
         set_in_c = {n: v for n, v in in_c().items() if held.get(n) != v and os.environ.get(n) != v}
         are_kept = kept.write(file, MARKS)
@@ -126,60 +158,19 @@ def _report(load: Callable[[], object], file: int) -> bytes:
         for module, walk in names.walks.items()
         if not are_kept and not walk.is_blind and "" not in walk.begins | walk.contains
     }
-    asked = (arguments.readers(), arguments.questions(), arguments.askers(), switches.read())
-    found = Outcome((before, after), generator, walks, sorted(names.asked), set_in_c, *asked)
-    pairs = {name: getattr(found, name) for name in Outcome.__slots__}
-    return json.dumps({**pairs, "printed": printed.found}).encode()
+    asked = (arguments.readers(), arguments.questions(), arguments.askers())
+    found = Outcome(generator, walks, sorted(names.asked), set_in_c, *asked)
+    return json.dumps({name: getattr(found, name) for name in Outcome.__slots__}).encode()
 
 
 def _differ() -> Arguments:
-    """Have other terminals, other arguments, another time zone and another state."""
-    with suppress(OSError):  # there is no /dev/pts
-        printed.recorder = _Terminals()
-    os.environ["TZ"] = "Asia/Tokyo"
-    time.tzset()
-    process_state.differ()
-    switches.stand_in()
+    """Have other arguments and another folder; nothing that it prints is seen."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        os.dup2(null, number)
+    os.close(null)
+    os.chdir(f"{os.getcwd()}-2")  # noqa: PTH109 - `build.process` has made it
     return stand_in()
-
-
-class _Terminals:
-    """Take what is printed to them, in the place of the standard streams."""
-
-    def __init__(self) -> None:
-        self._files: list[int] = []
-        self._taken = [0, 0]
-        for number in (1, 2):
-            master, terminal = os.openpty()
-            self._files.append(memory.create("pasture-terminal"))
-            if os.fork() == 0:  # a thread would wait for code in C that prints and has the GIL
-                os.close(terminal)
-                _drain(master, self._files[-1])
-            os.close(master)
-            os.dup2(terminal, number)
-            os.close(terminal)
-        os.dup2(1, 0)
-
-    def take(self, module: str) -> None:
-        """Note what was printed since the last call."""
-        streams.flush()
-        for number, file in enumerate(self._files, 1):
-            with suppress(OSError):  # it is closed
-                os.write(number, _END)
-            before, end = self._taken[number - 1], time.monotonic() + _TIMEOUT_S
-            while _END not in (read := printed.since(file, before)) and time.monotonic() < end:
-                time.sleep(0.001)
-            data, end_of_module, _ = read.partition(_END)
-            self._taken[number - 1] = before + len(data) + len(end_of_module)
-            printed.note(module, number, data.replace(b"\r\n", b"\n"))  # as terminals have it
-
-
-def _drain(terminal: int, file: int) -> NoReturn:
-    """In a process that ends with the terminal's last other user."""
-    with suppress(OSError):
-        while data := os.read(terminal, 1 << 16):
-            os.write(file, data)
-    os._exit(0)
 
 
 def in_c() -> dict[str, str]:
@@ -194,10 +185,3 @@ def in_c() -> dict[str, str]:
             pairs[name] = value
     own = str(os.getpid())
     return {name: value for name, value in pairs.items() if own not in name and own not in value}
-
-
-def again_as_seeded(outcome: Outcome | None) -> Any:
-    """The state of `random`, if modules have seeded it: both loads came to the same. Else None."""
-    state = random.getstate()
-    same = outcome is not None and json.loads(json.dumps(state)) == outcome.generator
-    return state if same and "random" in sys.modules else None

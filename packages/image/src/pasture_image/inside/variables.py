@@ -23,17 +23,15 @@ from pasture.errors import ImageFailed
 from pasture.interpreter import native
 from pasture.observing import asker_besides
 from pasture_image.inside import environment, observing
+from pasture_image.inside.program import changed
 from pasture_image.inside.reread import ALL_VARIABLES, is_read_again
 from pasture_image.inside.start_variables import (
-    BEGINNINGS,
-    NAMES,
     READ_AGAIN,
     always_read,
     beginnings,
     is_uncounted,
     started_with,
 )
-from pasture_image.inside.switches import VARIABLES
 
 ON_THE_WAY = frozenset((
     *(__name__, "pasture_image.inside.observing", "os", "collections.abc", "subprocess", "copy"),
@@ -41,12 +39,6 @@ ON_THE_WAY = frozenset((
     *("pty", "multiprocessing.popen_fork", "multiprocessing.context", "multiprocessing.process"),
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
-
-changed: dict[str, str | None] = {}
-"""What loading has set or deleted (None)."""
-
-set_in_c: dict[str, str] = {}
-"""What code in C has set, without `os.environ`."""
 
 _read: set[str] = set()
 _read_in_c: set[str] = set()
@@ -95,17 +87,6 @@ def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]], asked: Iter
         _walkers.discard(module)
         _begins.update(walks[module][0])
         _contains.update(walks[module][1])
-
-
-def may_follow() -> tuple[str, ...]:
-    """Variables that code in Python alone has read, and the interpreter not at its start."""
-    own = _read - _read_in_c - changed.keys() - (NAMES - {"HOME"})
-    return tuple(sorted(name for name in own if not name.startswith(BEGINNINGS)))
-
-
-def forget(names: Iterable[str]) -> None:
-    """Modules know nothing of these any more: each program puts its own values in their place."""
-    _read.difference_update(names)
 
 
 def looked_for() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -315,7 +296,8 @@ def needed(
         Values by name; None for one that must not be set.
     """
     found = always_read(environ, beginnings(modules))
-    for name in _read_again():
+    own = {"TZ"} & changed.keys()  # modules set it again, as Django does
+    for name in _read_again() | own:
         del found[name]
     found |= {name: environ.get(name) for name in _read}
     shown = started_with(environ, named)
@@ -328,5 +310,5 @@ def needed(
 def _read_again() -> frozenset[str]:
     """Variables whose reading is done again for each program: modules know nothing of them."""
     is_locale_known = observing.sets_locale or not READ_AGAIN.isdisjoint(_read)
-    again = (frozenset() if is_locale_known else READ_AGAIN) | (frozenset(VARIABLES) - _read)
+    again = frozenset() if is_locale_known else READ_AGAIN
     return again if "HOME" in _read else again | {"HOME"}

@@ -1,1 +1,1 @@
-"""How a program gets an image: installed, made by itself, read once a boot."""
+"""How a program gets an image: installed, or in a folder."""

@@ -19,7 +19,6 @@ from typing import BinaryIO, Literal
 
 from pasture.errors import ImageFailed
 from pasture.trust import locks, private_files
-from pasture_image.start import missed
 
 State = Literal["switched", "as it was", "replaced", "gone"]
 
@@ -82,7 +81,6 @@ def install_image(stub: Path, image: BinaryIO) -> None:
     Its path is not used again: a copy would belong to this user, and its content to another one.
     """
     own = image_of(stub)
-    missed.forget(own)
     status = os.fstat(image.fileno())
     if own.exists() and os.path.samestat(own.stat(), status):
         return
@@ -161,7 +159,6 @@ def remove(stub: Path) -> list[Script]:
     """Put all scripts back, and remove the image; returns as `switch_back`."""
     left = switch_back(stub, [script.path for script in scripts(stub)])
     image_of(stub).unlink(missing_ok=True)
-    missed.forget(image_of(stub))
     return left
 
 

@@ -1,7 +1,7 @@
-"""Images that a folder keeps for `PASTURE_IMAGE=FOLDER/`: one for each kernel and processor.
+"""Images that a folder keeps for `PASTURE_IMAGE=FOLDER/`: one for each machine and environment.
 
 Owns their names, and whether one fits here. A name begins with what was ordered, and goes on with
-the machine: an image that has become old is replaced, and those of other machines stay.
+the machine and the variables: an image that has become old is replaced, and the others stay.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +20,10 @@ from pasture_image.build import host
 from pasture_image.build.making import why_not
 from pasture_image.inside import environment
 from pasture_image.inside.order import Order
+from pasture_image.inside.start_variables import is_uncounted
+
+MAX_IMAGES = 32
+"""Of a folder: environments that differ at each start (an id of a job) would fill it."""
 
 _SAME = 1
 """The rule of a fact that must be equal, as in src/stub/host.h."""
@@ -61,10 +65,18 @@ def locked(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def place(folder: Path, order: Order, stub: Path) -> Path:
-    """Where the image of an order is on this machine."""
+def place(folder: Path, order: Order, environ: Mapping[str, str], stub: Path) -> Path:
+    """Where the image of an order is on this machine, for programs with an environment."""
     facts = [fact for fact in host.facts(stub) if fact.rule == _SAME]
-    return folder / f"{_begin(order)}-{_digest(facts)}.img"
+    counted = sorted(pair for pair in environ.items() if not is_uncounted(pair[0]))
+    return folder / f"{_begin(order)}-{_digest([facts, counted])}.img"
+
+
+def prune(folder: Path) -> None:
+    """Remove the images that were made first, beyond what a start looks at."""
+    found = sorted(folder.glob("*.img"), key=lambda path: -path.stat().st_mtime)
+    for path in found[MAX_IMAGES:]:
+        path.unlink(missing_ok=True)
 
 
 def _begin(order: Order) -> str:

@@ -1,0 +1,120 @@
+"""Recipes: files with options of `pasture image build`, and the one that a run of a program gives.
+
+Owns their form, an option a line as on a command line, `#` before comments; and which modules of a
+program a recipe names: those that it imported before anything else had changed what they could see,
+and that can be imported by themselves. What the program did before its imports is in comments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pasture.errors import ImageFailed, UsageError
+from pasture.trust import foreign_files
+from pasture_image.build.interpreter import python
+
+_MAX_BYTES = 1 << 20
+_TIMEOUT_S = 300.0
+_WATCH = """\
+import atexit, json, os, sys
+_pid, _file, _seen, _set = os.getpid(), {file!r}, [], []
+def _hear(event, args):
+    if event == "import" and args[0] not in _seen:
+        _seen.append(args[0])
+    elif event in ("os.putenv", "os.unsetenv", "os.chdir"):
+        frame = sys._getframe(1)
+        while frame and frame.f_globals.get("__name__") in ("os", "_collections_abc"):
+            frame = frame.f_back
+        if frame and frame.f_globals.get("__name__") == "__main__":
+            _set.append((event, [os.fsdecode(one) for one in args], len(_seen)))
+def _write():
+    if os.getpid() == _pid:
+        with open(_file, "w") as file:
+            json.dump((_seen, _set), file)
+sys.addaudithook(_hear)
+atexit.register(_write)
+"""
+_TRY = """\
+import sys, os
+sys.path[:] = [one for one in sys.path if one]
+found = []
+for name in sys.stdin.read().split():
+    try:
+        if name not in sys.modules:
+            __import__(name)
+            found.append(name)
+    except (Exception, SystemExit):
+        pass
+os.write(2, ("\\n" + " ".join(found) + "\\n").encode())
+os._exit(0)
+"""
+
+
+def words(path: Path) -> list[str]:
+    """The words of a recipe.
+
+    Raises:
+        UsageError: it cannot be read, or its quotes do not match.
+    """
+    data = foreign_files.read_foreign(path, most_bytes=_MAX_BYTES, owners=None)
+    try:
+        return shlex.split(data.decode("utf-8", "replace"), comments=True)
+    except ValueError as error:
+        raise UsageError(f"{path} makes no sense: {error}") from None
+
+
+def watched(command: Sequence[str]) -> str:
+    """The recipe that one run of a program gives.
+
+    Args:
+        command: as it is started: `python app.py`, or a script.
+
+    Raises:
+        ImageFailed: nothing of it was seen.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        seen = Path(folder, "seen")
+        (Path(folder) / "sitecustomize.py").write_text(_WATCH.format(file=str(seen)))
+        path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+        try:
+            done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False)
+        except OSError as error:
+            raise ImageFailed(f"{command[0]} cannot be started: {error.strerror}") from None
+        if not seen.exists():
+            raise ImageFailed(
+                f"nothing was seen of {command[0]}, which ended with status {done.returncode}",
+                hint="give the command of a Python program that ends by itself",
+            )
+        return _text(command, *json.loads(seen.read_text()))
+
+
+def _text(command: Sequence[str], names: list[str], changes: list[Any]) -> str:
+    early = min((at for _, _, at in changes), default=len(names))
+    before = [name for name in names[:early] if not name.startswith(("_", "pasture"))]
+    lines = [f"# the recipe of: {shlex.join(command)}"]
+    for event, args, at in changes:
+        what = f"os.environ[{args[0]!r}]" if "env" in event else f"os.chdir({args[0]!r})"
+        lines.append(f"# after {at} modules it changes {what}: those behind are left out")
+    loadable = _loadable(before)
+    if not loadable:
+        raise ImageFailed("the program imports nothing that can be kept", hint="build no image")
+    return "\n".join((*lines, *(f"--preload {name}" for name in loadable), ""))
+
+
+def _loadable(names: Iterable[str]) -> list[str]:
+    """Those that can be imported by themselves, and no other one imports; tried in a process."""
+    try:
+        done = subprocess.run(
+            [python(), "-c", _TRY], input="\n".join(names), capture_output=True, text=True,
+            cwd="/", timeout=_TIMEOUT_S, check=False, start_new_session=True,
+        )  # fmt: skip
+    except subprocess.SubprocessError as error:
+        raise ImageFailed(f"modules cannot be tried: {error}") from None
+    return (done.stderr.splitlines() or [""])[-1].split()

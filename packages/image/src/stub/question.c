@@ -1,0 +1,105 @@
+/* The program that compares is the program that records, so that both always mean the same.
+ *
+ * The host's name is a question of its own: many ask for the system's and keep that alone. */
+#define _GNU_SOURCE
+#include "question.h"
+
+#include <netinet/in.h>
+#include <sched.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define MAX_GROUPS 65536
+
+static const char *const names[] = {"uname",  "affinity", "limit", "user",
+                                    "groups", "bind6",    "host"};
+
+uint64_t
+question_number(const char *name)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+static uint64_t
+system_sum(bool is_host)
+{
+    struct utsname found;
+    memset(&found, 0, sizeof found);
+    if (uname(&found) < 0) {
+        return 0;
+    }
+    if (is_host) {
+        return manifest_sum(found.nodename, strlen(found.nodename));
+    }
+    memset(found.nodename, 0, sizeof found.nodename);
+    return manifest_sum(&found, sizeof found);
+}
+
+static uint64_t
+groups_sum(void)
+{
+    static gid_t groups[MAX_GROUPS];
+    int count = getgroups(MAX_GROUPS, groups);
+    return count < 0 ? 0 : manifest_sum(groups, (uint64_t)count * sizeof *groups);
+}
+
+/* Whether this process can have a port of its own machine by IPv6. */
+static uint64_t
+can_bind6(void)
+{
+    struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int number = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int status = number < 0 ? -1 : bind(number, (struct sockaddr *)&address, sizeof address);
+    (void)close(number);
+    return status == 0;
+}
+
+uint64_t
+question_answer(uint64_t number, uint64_t argument)
+{
+    struct rlimit limit = {0, 0};
+    uid_t ids[6] = {0};
+    cpu_set_t processors;
+    switch (number) {
+    case 1:
+        return system_sum(false);
+    case 2:
+        CPU_ZERO(&processors);
+        (void)sched_getaffinity(0, sizeof processors, &processors);
+        return manifest_sum(&processors, sizeof processors);
+    case 3:
+        (void)getrlimit((int)argument, &limit);
+        return manifest_sum(&limit, sizeof limit);
+    case 4:
+        (void)getresuid(&ids[0], &ids[1], &ids[2]);
+        (void)getresgid(&ids[3], &ids[4], &ids[5]);
+        return manifest_sum(ids, sizeof ids);
+    case 5:
+        return groups_sum();
+    case 6:
+        return can_bind6();
+    default:
+        return system_sum(true);
+    }
+}
+
+const char *
+question_differs(const manifest *m)
+{
+    const manifest_question *asked = manifest_at(m, m->questions_at);
+    for (uint64_t i = 0; i < m->questions; i++) {
+        if (question_answer(asked[i].number, asked[i].argument) != asked[i].answer) {
+            return names[asked[i].number - 1];
+        }
+    }
+    return NULL;
+}

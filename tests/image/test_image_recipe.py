@@ -1,0 +1,89 @@
+"""Recipes, and folders that keep an image for each circumstance."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from images import BIN, Images
+
+pytestmark = [pytest.mark.once, pytest.mark.integration]
+
+PROGRAM = """
+import csv, asks
+import os
+os.environ["ONLINE"] = "0"
+import decimal
+print(asks.MODE, csv.QUOTE_ALL, decimal.Decimal(1))
+"""
+
+
+@pytest.fixture
+def application(own_images: Images) -> Images:
+    own_images.module("asks", "import os; MODE = os.environ.get('APP_MODE')")
+    (own_images.folder / "app.py").write_text(PROGRAM)
+    return own_images
+
+
+def recipe(images: Images) -> Path:
+    path = images.folder / "app.recipe"
+    program = str(images.folder / "app.py")
+    done = images.pasture("recipe", "-o", str(path), "--", str(BIN / "python"), program)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def test_a_recipe_names_what_a_program_imports_before_it_changes_its_environment(
+    application: Images,
+) -> None:
+    lines = recipe(application).read_text().splitlines()
+    assert {"--preload csv", "--preload asks"} <= {*lines}
+    assert not [line for line in lines if line.startswith("--preload decimal")]
+    assert any("os.environ['ONLINE']" in line for line in lines if line.startswith("#"))
+
+
+def test_a_program_that_cannot_be_watched_has_no_recipe(own_images: Images) -> None:
+    for words, said in ((["/no/such"], "cannot be started"), (["/bin/true"], "nothing was seen")):
+        done = own_images.pasture("recipe", "--", *words)
+        assert (done.returncode != 0, said in done.stderr) == (True, True), done.stderr
+    bad = own_images.folder / "bad"
+    bad.write_text('--preload "json\n')
+    done = own_images.build(str(bad))
+    assert (done.returncode, "makes no sense" in done.stderr) == (2, True)
+
+
+def test_a_line_before_a_program_makes_the_image_of_its_circumstance_once(
+    application: Images,
+) -> None:
+    folder = application.folder / "images"
+    words = ("build", "-o", f"{folder}/", str(recipe(application)))
+    application.image = folder
+    program = str(application.folder / "app.py")
+    for given in ({}, {"APP_MODE": "ci"}, {"APP_MODE": "cron", "API_TOKEN": "5e0cb1d7"}):
+        made = application.pasture(*words, environ=given)
+        assert (made.returncode, " fits" in made.stdout) == (0, False), made.stderr
+        again = application.pasture(*words, environ=given)
+        assert again.stdout.strip().endswith(" fits"), again.stdout
+        assert application.why(program, environ=given) == ""
+        assert application.run(program, environ=given) == application.python(program, environ=given)
+    assert len([*folder.glob("*.img")]) == 3
+    assert b"5e0cb1d7" not in b"".join(path.read_bytes() for path in folder.glob("*.img"))
+
+
+def test_a_folder_keeps_no_more_images_than_a_start_looks_at(application: Images) -> None:
+    folder = application.folder / "images"
+    folder.mkdir()
+    for number in range(40):
+        (folder / f"{number}.img").write_text("")
+        os.utime(folder / f"{number}.img", (number, number))
+    done = application.pasture("build", "-o", f"{folder}/", "--preload", "asks")
+    assert done.returncode == 0, done.stderr
+    assert len([*folder.glob("*.img")]) == 32
+
+
+def test_variables_are_named_by_their_beginning(application: Images) -> None:
+    done = application.build("--preload", "asks", "--env-prefix", "APP_", environ={"APP_MODE": "x"})
+    assert done.returncode == 0, done.stderr
+    assert application.why(environ={"APP_MODE": "x"}) == ""
+    assert application.why().endswith(": APP_MODE")
