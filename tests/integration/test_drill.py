@@ -107,6 +107,7 @@ LEFT = r"[\d.]+ MB are left of the limit of [\d.]+ MB"
 LOST = r"workers share \d+% of what the master holds, and have written to the rest"
 HOLD = r"workers hold [\d.]+ MB of [\d.]+ MB for themselves, and the master only [\d.]+ MB"
 WAITS = r"worker \d+ waits for a lock: pasture doctor --hung"
+UNASKED = "plain, because nothing asks for pasture"
 CASES = {
     "a leak": Case(
         leak,
@@ -246,6 +247,9 @@ def test_the_right_cause_is_named_first(
     words = {"top": top, "doctor": doctor, "explain": [headline, *causes]}
     shown_to_an_operator(name, server, words, alerts)
     assert alerts.keys() == case.alerts
+    if not doctor[0].startswith("error: "):
+        state, *doctor = doctor
+        assert state == top[0] == ("sealed" if not case.plain else UNASKED)
     assert re.match(case.doctor, doctor[0])
     assert re.match(case.explain, headline) or re.match(f"- {case.explain}", causes[0])
     first = next((line for i, line in enumerate(top) if i and " in all, " in top[i - 1]), top[0])

@@ -107,7 +107,7 @@ def test_a_trial_of_another_server_compares_with_the_plain_one(server, module, a
         "--json", str(figures), "--html", str(page), "--log-dir", str(tmp_path / "logs"),
     )  # fmt: skip
 
-    assert done.returncode == errors.errors.AnswersDiffer.exit_code  # of /policy
+    assert done.returncode == errors.AnswersDiffer.exit_code  # of /policy
     assert re.search(r"^refork not tried: of all servers only gunicorn", done.stdout, re.MULTILINE)
     assert f"note: stock is plain {'uWSGI' if server == 'uwsgi' else server}" in done.stdout
     document = json.loads(figures.read_text())
@@ -190,7 +190,7 @@ def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tm
         "--url", "/", "--url", "/policy", "--url", "/only-stock", "--url", "/changing",
     )  # fmt: skip
 
-    assert done.returncode == errors.errors.AnswersDiffer.exit_code
+    assert done.returncode == errors.AnswersDiffer.exit_code
     assert "freeze answers differently: GET /only-stock: status 404 instead of 200" in done.stdout
     found = json.loads(figures.read_text())["policies"]["freeze"]["disagreements"]
     assert {(d["url"], d["what"]) for d in found} == {

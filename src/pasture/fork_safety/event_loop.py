@@ -109,7 +109,7 @@ def describe(keeper: Any) -> str | None:
 
 def _describe_dict(keeper: dict[Any, Any]) -> str | None:
     for owner in gc.get_referrers(keeper):
-        if isinstance(owner, types.ModuleType):
+        if issubclass(type(owner), types.ModuleType):
             return f"the module {owner.__name__}"
         if getattr(owner, "__dict__", None) is keeper:
             return describe(owner)

@@ -119,7 +119,7 @@ def _refusal(settings: ServerSettings, sealer: Sealer, loaded: Mapping[str, obje
 def _loaded_files() -> dict[str, object]:
     """The file of each module, with what a change of it changes."""
     every: list[Any] = [*sys.modules.values()]
-    modules = [one for one in every if isinstance(one, ModuleType)]
+    modules = [one for one in every if issubclass(type(one), ModuleType)]
     # Not by the module's own attribute: a lazy one would be imported.
     spaces = [object.__getattribute__(one, "__dict__") for one in modules]
     paths = {path for space in spaces if isinstance(path := space.get("__file__"), str)}

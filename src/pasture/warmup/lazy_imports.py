@@ -169,7 +169,7 @@ def pending() -> Iterator[Pending]:
         return
     # multiprocessing gives __main__ a second name.
     for module in {id(one): one for one in list(sys.modules.values())}.values():
-        if isinstance(module, ModuleType):
+        if issubclass(type(module), ModuleType):
             for name, value in list(vars(module).items()):
                 if type(value) is kind:
                     found = _TARGET.fullmatch(repr(value))
