@@ -104,23 +104,6 @@ def test_a_worker_that_cannot_start_ends_the_server_with_gunicorns_own_status(se
     assert "Worker failed to boot" in server.log
 
 
-NO_MEMORY = """
-def post_worker_init(worker):
-    raise OSError("no luck")
-def when_ready(server):
-    from pasture.scoreboard.recorder import recorder
-    def snapshot():
-        raise MemoryError
-    recorder.snapshot = snapshot
-"""
-
-
-def test_no_memory_to_say_why_a_worker_cannot_start_changes_no_status(serve):
-    server = serve(conf=NO_MEMORY, ready=False, workers=1)
-    assert server.wait_for_end() == 3
-    assert "Worker failed to boot" in server.log
-
-
 @pytest.mark.parametrize("plain", [False, True], ids=["pasture-run", "plain-gunicorn"])
 def test_no_place_for_the_workers_temporary_files_is_an_error_with_a_hint(serve, tmp_path, plain):
     star = "from pasture.servers.gunicorn import *\n" if plain else ""

@@ -44,7 +44,7 @@ def start(serve, tmp_path):
         pytest.importorskip("uvloop")
         return serve(
             *("-k", kind, *(args or ("--graceful-timeout", "10"))),
-            options=("--refork", refork),
+            options=("--refork", refork, "--accept", "listeners"),
             app="refork_asgi_app:app",
             env={**at_any_price(tmp_path), **(env or {})},
             workers=workers,

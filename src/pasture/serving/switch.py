@@ -35,14 +35,9 @@ def switch_on(module: str, policy: str) -> None:
             show_log()
         importlib.import_module(module)
     except PastureError as error:
-        _forget(before)
+        if before is None:  # as it was, for what this program starts
+            os.environ.pop(POLICY, None)
+        else:
+            os.environ[POLICY] = before
         complain(error)
         sys.stderr.write("pasture: going on unsealed\n")
-
-
-def _forget(before: str | None) -> None:
-    """Leave the environment as it was, for what this program starts."""
-    if before is None:
-        os.environ.pop(POLICY, None)
-    else:
-        os.environ[POLICY] = before

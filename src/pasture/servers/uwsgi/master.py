@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -51,29 +52,6 @@ _PRELOADS = (
 )
 
 _INTERRUPTED = 128 + signal.SIGINT
-
-
-def call_after_request(uwsgi: Any) -> None:
-    """Have workers count each request and look at their memory after it.
-
-    uWSGI reads the hook once, when the application is loaded: one that the application sets
-    for itself takes the place of this one.
-    """
-
-    def hook() -> None:
-        worker.after_request(uwsgi)
-
-    uwsgi.after_req_hook = hook
-    recorder.will_count_requests()
-
-
-def _stop_master(uwsgi: Any) -> None:
-    """End uWSGI from a worker that cannot load: the master would never stop trying."""
-    # The master hands the signal on. It must not come between here and the exit, nor find
-    # the other workers still importing, who would take it for the user's Ctrl-C.
-    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
-    time.sleep(1)
-    os.kill(uwsgi.masterpid(), signal.SIGINT)
 
 
 def refuse(options: Any, worker_id: int) -> None:
@@ -148,15 +126,21 @@ class Uwsgi(Engine):
             start_again=self._start_again if may_fork else None,
             serves=lambda: "web",
         )
-        call_after_request(self._uwsgi)
+        # uWSGI reads it once, when the application is loaded, which may set its own.
+        self._uwsgi.after_req_hook = partial(worker.after_request, self._uwsgi)
+        recorder.will_count_requests()
         hooks.before_c_fork(self.before_fork)
         # As uWSGI forks under py-call-uwsgi-fork-hooks, if it has threads.
         hooks.before_fork_with_pythons_hooks(self.before_fork)
 
     def end(self, error: PastureError) -> NoReturn:
         code = complain(error)
-        if self._uwsgi.worker_id() > 0:
-            _stop_master(self._uwsgi)
+        if self._uwsgi.worker_id() > 0:  # the master would never stop trying
+            # It hands the signal on, which must not come between here and the exit, nor find
+            # the other workers still importing, who would take it for the user's Ctrl-C.
+            signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+            time.sleep(1)
+            os.kill(self._uwsgi.masterpid(), signal.SIGINT)
             code = _FAILED_APP
         os._exit(code)
 
@@ -168,7 +152,11 @@ class Uwsgi(Engine):
             return  # a library of C code, while the application loads
         self._pid = os.getpid()  # uWSGI may have become a daemon meanwhile
         recorder.forked()  # the fork before this one: C code does not say when it is over
-        self._take_post_fork_hook()
+        # Put our hook before the user's, which may have been set at any time until now.
+        hook = getattr(self._uwsgi, "post_fork_hook", None)
+        if hook != self._after_fork:
+            self._users_hook = hook
+            self._uwsgi.post_fork_hook = self._after_fork
         if any(HEAP_STEPS[step].makes_immortal for step in self.settings.policy.heap):
             hooks.keep_out_of_the_seal()
         try:
@@ -177,13 +165,6 @@ class Uwsgi(Engine):
             # It would be printed and forgotten here. Once it has forked, uWSGI has handlers.
             sys.stdout.flush()
             os._exit(_INTERRUPTED)
-
-    def _take_post_fork_hook(self) -> None:
-        """Put our hook before the user's, which may have been set at any time until now."""
-        hook = getattr(self._uwsgi, "post_fork_hook", None)
-        if hook != self._after_fork:
-            self._users_hook = hook
-            self._uwsgi.post_fork_hook = self._after_fork
 
     def _after_fork(self) -> None:
         leaves = "leave" in self.settings.policy.at_exit and not any(
@@ -231,19 +212,15 @@ class Uwsgi(Engine):
         file = option(options, "wsgi-file") or option(options, "file")
         if module:
             module, _, given = module.partition(":")
-            found: Any = importlib.import_module(module)
-            return _callable(found, given or name)
+            found: Callable[..., Any] = getattr(importlib.import_module(module), given or name)
+            return found
         if file:
             stem = os.path.realpath(file)
             for candidate in list(sys.modules.values()):
                 if os.path.realpath(getattr(candidate, "__file__", None) or "") == stem:
-                    return _callable(candidate, name)
+                    found = getattr(candidate, name)
+                    return found
         raise UsageError(
             "the application to warm up was not found",
             hint="name it with module = or wsgi-file =, not with mount =",
         )
-
-
-def _callable(module: Any, name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(module, name)
-    return found

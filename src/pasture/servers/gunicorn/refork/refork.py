@@ -59,7 +59,9 @@ class Refork:
 
     def __init__(self, arbiter: SealingArbiter, schedule: Schedule, board: Scoreboard) -> None:
         self._arbiter, self._board = arbiter, board
-        self._cycle = Lifecycle(schedule, _limits(arbiter))
+        timeout_s = float(arbiter.timeout or _SEAL_S)
+        mold_s = float(arbiter.cfg.graceful_timeout) + timeout_s
+        self._cycle = Lifecycle(schedule, Limits(boot_s=max(timeout_s, 1.0), mold_s=mold_s))
         self._children = self._cycle.children
         self._spawner = Spawner(arbiter, board, self._children)
         self._first_mold: Worker | None = None
@@ -300,14 +302,6 @@ class Refork:
             with contextlib.suppress(ChildProcessError):  # gunicorn 23's handler was faster
                 os.waitpid(mold.pid, 0)
             self._children.by_pid.pop(mold.pid, None)
-
-
-def _limits(arbiter: SealingArbiter) -> Limits:
-    timeout_s = float(arbiter.timeout or _SEAL_S)
-    return Limits(
-        boot_s=max(timeout_s, 1.0),
-        mold_s=float(arbiter.cfg.graceful_timeout) + timeout_s,
-    )
 
 
 def _signal(pid: int, number: int) -> None:
