@@ -18,8 +18,8 @@ class Lib:
 
     __slots__ = ()
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
         return ModuleType
 
 
