@@ -605,6 +605,8 @@ def register_hooks() -> None:
 
 ENTRIES: dict[str, Entry] = {
     "type_has_end": native("type_has_end", Node),
+    "memory_types": native("memory_types"),
+    "register_memory_type": native("register_memory_type", Node),
     "immortalize": native("immortalize", can_repeat=False, ends_whole=False),
     "immortalize_bags": immortalize(make_bags),
     "immortalize_owners": immortalize(make_all),

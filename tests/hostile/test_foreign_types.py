@@ -55,7 +55,7 @@ pasture.holds_memory(foreign.Holder)
 pasture.seal()
 print([_native.is_immortal(one) for _, one in made])
 """)
-    _holder, derived, frees, box, in_python, with_slots, heap = range(7)
+    _, derived, frees, box, in_python, with_slots, heap = range(7)
     first, second = map(json.loads, out.lower().splitlines())
     assert [i for i, sealed in enumerate(first) if sealed] == [derived, in_python, with_slots]
     assert [i for i, sealed in enumerate(second) if not sealed] == [frees, box, heap]
