@@ -436,7 +436,7 @@ def hold_read_file():
     def is_own():
         with lock:
             own[0] += len(file.read(5))
-            return file.tell() == own[0]  # words: ok
+            return file.seek(0, os.SEEK_CUR) == own[0]
 
     return is_own
 
