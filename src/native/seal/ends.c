@@ -761,6 +761,7 @@ void
 ends_forget(void)
 {
     ends_release();
+    memset(ends.looked_up, 0, sizeof ends.looked_up);
     owner.type = NULL;
     type_ends_forget();
 }
