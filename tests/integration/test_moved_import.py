@@ -80,6 +80,15 @@ def test_one_worker_of_all_is_the_leader(start, held):
     assert PLAIN in server.log
 
 
+def test_a_file_that_another_process_has_created_stays_and_is_no_reason(start, tmp_path):
+    lock = tmp_path / "leader.lock"
+    lock.write_text("another server's")
+    server = start("exclusive file")
+    assert not any(one["leader"] for one in answers(server).values())
+    assert PLAIN not in server.log
+    assert lock.read_text() == "another server's"
+
+
 @pytest.mark.parametrize("held", KEPT)
 def test_what_comes_back_in_children_is_no_reason_to_serve_plain(start, held):
     server = start(held)

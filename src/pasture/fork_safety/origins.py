@@ -84,7 +84,8 @@ class Origins:
             self._process = _line()
 
     def _note_path(self, path: Any) -> None:
-        if isinstance(path, str | bytes):
+        """The event comes before the call, which fails where another process has the file."""
+        if isinstance(path, str | bytes) and not os.path.lexists(path):
             self.created[os.path.abspath(os.fsdecode(path))] = _line()  # noqa: PTH100
 
 
