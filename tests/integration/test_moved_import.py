@@ -46,9 +46,9 @@ def echo():
 
 @pytest.fixture
 def start(serve, echo, tmp_path):
-    def start(held, *args, **named):
+    def start(held, *args, env=(), **named):
         port = echo if held == "connection" else free_port()
-        variables = {"HOLDS": held, "HELD_IN": str(tmp_path), "HELD_PORT": str(port)}
+        variables = {"HOLDS": held, "HELD_IN": str(tmp_path), "HELD_PORT": str(port)} | dict(env)
         return serve(*args, app="holding_app:app", env=variables, workers=WORKERS, **named)
 
     return start
@@ -87,6 +87,13 @@ def test_a_file_that_another_process_has_created_stays_and_is_no_reason(start, t
     assert not any(one["leader"] for one in answers(server).values())
     assert PLAIN not in server.log
     assert lock.read_text() == "another server's"
+
+
+def test_a_strict_server_that_its_own_command_started_ends_without_a_traceback(start):
+    conf = "from pasture.servers.gunicorn import *"
+    server = start("thread", conf=conf, plain=True, env={"PASTURE_STRICT": "1"}, ready=False)
+    assert server.wait_for_end() == 12
+    assert "not safe to fork: thread " in server.log and "Traceback" not in server.log
 
 
 @pytest.mark.parametrize("held", KEPT)

@@ -58,8 +58,14 @@ class Gunicorn(Engine):
         gunicorn.app.base.Arbiter = self.make_arbiter
 
     def make_arbiter(self, app: Any) -> Arbiter:
-        """In place of gunicorn's `Arbiter`; ends the process where the settings make no sense."""
-        arbiter = self._make_arbiter(app)
+        """In place of gunicorn's `Arbiter`.
+
+        Ends the process where the settings make no sense, or the application must not be forked.
+        """
+        try:
+            arbiter = self._make_arbiter(app)
+        except PastureError as error:
+            self.end(error)
         if restart.is_run_by_pasture():  # USR2 comes back here
             arbiter.START_CTX.update({0: restart.arguments[0], "args": [*restart.arguments]})
         return arbiter
@@ -69,12 +75,9 @@ class Gunicorn(Engine):
             arbiter = Arbiter(app)
             is_off(_log_of(arbiter))
             return arbiter
-        try:
-            self.settings = read_environment(**self.configured)
-            # One for each worker; gunicorn would end with a traceback.
-            require_temporary_file(app.cfg.worker_tmp_dir, hint=_ANOTHER_FOLDER)
-        except PastureError as error:
-            self.end(error)
+        self.settings = read_environment(**self.configured)
+        # One for each worker; gunicorn would end with a traceback.
+        require_temporary_file(app.cfg.worker_tmp_dir, hint=_ANOTHER_FOLDER)
         # gunicorn has read it before the configuration file could, for an upgrade (USR2).
         app.cfg.env_orig.pop(restart.VARIABLE, None)
         if restart.why_plain is not None:
