@@ -1,5 +1,5 @@
-/* Meets each object once, and asks it for its end: those in lists when the order is taken, the others
- * when something refers to them. Plain values, which have none, are handed on.
+/* Decides which objects stay mortal: those with a finalizer that matters, and their owners. Visits each
+ * object once: tracked ones in list order, the rest when first referenced. Plain values are handed on.
  *
  * What refers to an object with an end is asked whether it owns it, in the same look. Owners of owners may
  * have had their turn by then: what refers to one that has its turn later, or waits itself, waits (order.h).

@@ -140,7 +140,7 @@ def own_imports(modules: Mapping[str, int], largest: Sequence[str]) -> Iterator[
     yield Finding(
         "own-imports",
         True,
-        f"a worker imported for itself, at its work: {some(names, _MAX_NAMES)}",
+        f"a worker imported these modules while serving: {some(names, _MAX_NAMES)}",
         cost=f"about {megabytes(total)} and the time of the import in each worker, and once more "
         "in each that replaces it",
         fix=f"`pasture run --preload {','.join(largest[:_MAX_PRELOADED])}` imports most of it "
@@ -190,8 +190,8 @@ def _not_in_every(seen: Evidence) -> str:
     if largest:
         names = sorted(largest, key=lambda name: (-largest[name], name))
         shown = [f"{n} ({megabytes(largest[n])}) in {count_of[n]}" for n in names]
-        what = "no library that the master has not is in every worker"
-        return f"{what}; of {len(seen.workers)} there is {some(shown, _MAX_NAMES)}"
+        what = "no library is in all workers but not in the master"
+        return f"{what}; in some of {len(seen.workers)}: {some(shown, _MAX_NAMES)}"
     if seen.notes is not None:
         return "every worker found its modules imported"
     return "no worker has mapped a library that the master has not"

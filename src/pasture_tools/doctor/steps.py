@@ -113,7 +113,7 @@ def threads(seen: Evidence) -> Iterator[Finding]:
             True,
             f"{_counted(missed)} of native code {_verb(missed, 'runs', 'run')} in the master "
             f"alone: {_some(missed)}",
-            cost="a worker that needs one waits for it for ever",
+            cost="a worker that needs it hangs",
             fix=native_threads.HINT,
         )
     early = [thread for thread in early if thread.copes]

@@ -86,7 +86,7 @@ def test_large_imports_of_a_worker_are_an_obstacle_that_a_preload_ends(
     monkeypatch.setattr(BUILT, "bytes", 26_000_000)
     state, first, cost, fix, *_ = run("7").output.splitlines()
     assert state == "loading"
-    assert first == "! own-imports: a worker imported for itself, at its work: pandas (26.0 MB)"
+    assert first == "! own-imports: a worker imported these modules while serving: pandas (26.0 MB)"
     assert (
         "about 26.0 MB" in cost and "`pasture run --preload pandas.core.frame` imports most" in fix
     )

@@ -231,7 +231,7 @@ def test_libraries_of_some_workers_are_named_with_how_many_have_them() -> None:
     )
     assert obstacles(evidence) == set()
     assert what_of(evidence, "late-imports") == (
-        "no library that the master has not is in every worker; of 3 there is "
+        "no library is in all workers but not in the master; in some of 3: "
         "matplotlib 3.10 (11.0 MB) in 1, pillow 11 (0.0 MB) in 2"
     )
     none = replace(evidence, workers=(Worker(SHARED),))

@@ -214,7 +214,7 @@ class Copy:
     def _file_of(self, mapping: Mapping) -> int:
         if mapping.path.endswith(" (deleted)"):
             raise ImageFailed(
-                f"a file is mapped that is no more: {mapping.path}",
+                f"a mapped file was deleted: {mapping.path}",
                 hint="start it again; if that does not help, do not preload what maps the file",
             )
         return self._sources.of(mapping.path)
