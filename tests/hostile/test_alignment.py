@@ -138,6 +138,7 @@ def test_a_count_that_has_drifted_is_set_again(run_program, build_extension):
 {PLACED}
 import oldabi
 kept = [placed(offset) for offset in (0, 4, 8, 12) for _ in range(20)]
+pasture.holds_memory(type(kept[0]))
 kept += [[0], "a text of " + str(7), Node()]
 assert pasture.seal().sealed and all(map(_native.is_immortal, kept))
 sealed = [sys.getrefcount(one) for one in kept]
