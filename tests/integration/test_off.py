@@ -109,6 +109,6 @@ def test_the_library_is_off():
 def test_a_run_of_tests_is_off(tmp_path):
     (tmp_path / "test_one.py").write_text("def test_one(): pass\n")
     options = ["-m", "pytest", "-p", "no:cacheprovider", "--pasture", "--keep", "-n", "1"]
-    done = run(*options, str(tmp_path), PASTURE="off")
+    done = run(*options, str(tmp_path), PASTURE="off", PYTEST_XDIST_WORKER="")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == "pasture: plain pytest-xdist: PASTURE=off is set\n"

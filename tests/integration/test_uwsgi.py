@@ -478,7 +478,7 @@ def test_spooler_mules_and_router_are_no_workers(serve, tmp_path):
     server.wait_for(lambda: read_scoreboard(server.pid).total.starts == 2, "workers alone count")
     command = [sys.executable, "-m", "pasture", "top", "--once", str(server.pid)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    roles = Counter(line.split()[1] for line in done.stdout.splitlines()[1:8])
+    roles = Counter(line.split()[1] for line in done.stdout.splitlines()[2:9])
     assert roles == {"master": 1, "worker": 2, "mule": 2, "spooler": 1, "other": 1}, done.stdout
     assert "2 workers" in done.stdout
     assert len(gather(server.pid).workers) == 2

@@ -266,11 +266,17 @@ def tail(log: str, lines: int = _TAIL_LINES) -> str:
 
 
 def last_exception(log: str) -> str | None:
-    """The last line of the last traceback in a log, as in `ValueError: no such thing`."""
-    _, found, last = log.rpartition(_TRACEBACK)
-    if not found:
-        return None
-    return next((line for line in last.splitlines() if _EXCEPTION_LINE.fullmatch(line)), None)
+    """The last line of the last traceback in a log, as in `ValueError: no such thing`.
+
+    Without those of gunicorn's that only say that a worker has failed.
+    """
+    while (found := log.rpartition(_TRACEBACK))[1]:
+        lines = found[2].splitlines()
+        line = next((line for line in lines if _EXCEPTION_LINE.fullmatch(line)), None)
+        if line is None or "HaltServer" not in line:
+            return line
+        log = found[0]
+    return None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Generator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def pytest_load_initial_conftests(
     wanted = options.pasture
     if wanted is None:
         wanted = early_config.getini("pasture") or options.pasture_keep
-    if wanted and _is_off():
+    if wanted and _is_off(early_config):
         wanted = options.pasture_keep = False
     later = None
     if wanted and options.pasture_keep:
@@ -108,11 +109,13 @@ def pytest_load_initial_conftests(
     return result
 
 
-def _is_off() -> bool:
-    """Whether `PASTURE=off` is set; the controller says so."""
+def _is_off(config: pytest.Config) -> bool:
+    """Whether `PASTURE=off` is set; the controller says so, past the capture of output."""
     from pasture import off
 
     why = off.why()
-    if why is not None and "PYTEST_XDIST_WORKER" not in os.environ:
-        sys.stderr.write(f"pasture: plain pytest-xdist: {why}\n")
+    if why is not None and not os.environ.get("PYTEST_XDIST_WORKER"):
+        capture = config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled() if capture is not None else nullcontext():
+            sys.stderr.write(f"pasture: plain pytest-xdist: {why}\n")
     return why is not None
