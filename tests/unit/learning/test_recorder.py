@@ -114,7 +114,7 @@ def test_patterns_are_recorded_that_are_constants_of_code_that_ran() -> None:
 
     re.purge()
     page("alice-has-typed-it")
-    re.compile("of-nobody", re.IGNORECASE)
+    re.compile("no-constant-of-the-page", re.IGNORECASE)
     assert [*found.patterns([page.__code__])] == ['pattern 0 "stands-here"']
 
 
