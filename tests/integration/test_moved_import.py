@@ -117,11 +117,11 @@ def test_what_the_user_accepts_is_sealed_in_and_named(start):
     assert "hazard: thread" in server.log
 
 
-@pytest.mark.parametrize("held", ["thread", "listener of logging"])
+@pytest.mark.parametrize("held", ["thread", "listener of logging", "connection"])
 def test_what_gunicorn_itself_preloads_is_named_alone(start, held):
     server = start(held, "--preload")
     assert PLAIN not in server.log
-    assert "hazard: thread" in server.log
+    assert f"hazard: {'the connection to' if held == 'connection' else 'thread'} " in server.log
 
 
 def test_a_strict_server_ends_in_place_of_a_plain_start(start):

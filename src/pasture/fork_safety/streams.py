@@ -45,26 +45,29 @@ class _Noted:
     isolate: Isolate
 
 
-_before: frozenset[int] | None = None
+_before: set[int] | None = None
 """Inodes of the sockets that were open before the application was loaded."""
 _unnamed_before: frozenset[int] = frozenset()
 """Numbers of epolls and the like, which have one inode in common."""
 _kept: set[int] = set()
+"""Inodes of those that are reported, and that children share all the same."""
 _noted: _Noted | None = None
 _hooked = False
 
 
-def begin() -> None:
+def begin(is_loaded: bool = False) -> None:
     """Remember what is open before the application is loaded: the engine's, and what it inherited.
 
-    The first call counts: at a later load the application's own files are open.
+    The first call counts: at a later load the application's own files are open. Where the server
+    itself has loaded it (`is_loaded`), children share what is open, as in plain; it is reported.
     """
     global _before, _unnamed_before
     inherited.begin()
     own_files.begin()
     if _before is None:
         _unnamed_before = frozenset(number for number, _ in _unnamed())
-        _before = frozenset(what.st_ino for _, what in _sockets())
+        _before = set()
+        (_kept if is_loaded else _before).update(what.st_ino for _, what in _sockets())
 
 
 def arm() -> None:

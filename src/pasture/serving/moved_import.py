@@ -57,7 +57,7 @@ def moved_import(
     """
     if is_asked_for:
         yield
-    streams.begin()  # else what a warm-up opens from now on
+    streams.begin(is_loaded=is_asked_for)
     streams.arm()
     if is_asked_for:
         return

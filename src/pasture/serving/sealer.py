@@ -188,7 +188,7 @@ class Sealer:
     def _seal_and_prove(
         self, warm_up: Callable[[], WarmUpReport], play: Play, reaped: Callable[[int], object]
     ) -> None:
-        streams.begin()
+        streams.begin(is_loaded=True)  # what a warm-up opens from now on is divided
         streams.arm()
         if self._start_again is None or not self._settings.probes:
             self._seal(lambda: self._served(warm_up), strict=self._settings.strict)

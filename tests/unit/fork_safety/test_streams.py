@@ -8,6 +8,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -105,6 +106,7 @@ def test_a_self_pipe_made_of_two_connected_streams_is_left_alone(accepted: str) 
 def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     for name in ("_before", "_noted"):
         monkeypatch.setattr(streams, name, None)
+    monkeypatch.setattr(streams, "_kept", set())
     with (
         closing(socket.create_server(("127.0.0.1", 0))) as server,
         closing(socket.create_connection(server.getsockname())) as client,
@@ -136,11 +138,9 @@ def test_what_was_open_before_the_application_is_not_its_own(connection: socket.
         assert numbers() == [later.fileno()]
 
 
-def test_a_stream_that_is_kept_is_reported_and_not_isolated(
-    connection: socket.socket, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(streams, "_kept", set())
-    streams.keep(connection.fileno())
+@pytest.mark.parametrize("keep", [streams.keep, lambda _: streams.begin(is_loaded=True)])
+def test_a_kept_stream_is_reported_and_not_isolated(connection: socket.socket, keep: Any) -> None:
+    keep(connection.fileno())
     assert connection.fileno() in numbers()
     streams.note()
     assert streams._noted is not None
