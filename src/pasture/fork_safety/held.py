@@ -7,7 +7,6 @@ interpreter list, not by names of packages. Closes nothing.
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import signal
@@ -24,7 +23,7 @@ from typing import Any
 
 from pasture.fork_safety import comeback, survey
 from pasture.fork_safety.library import instances
-from pasture.fork_safety.open_files import describe, is_locked, name_of, open_files
+from pasture.fork_safety.open_files import describe, is_locked, name_of, open_files, pipe_ends
 from pasture.fork_safety.origins import Origins
 from pasture.proc import tree
 from pasture.proc.maps import parse_maps
@@ -197,12 +196,7 @@ def _pipes() -> frozenset[int]:
 
     libev makes those of a hub of gevent again in each child.
     """
-    ends: dict[bool, set[int]] = {True: set(), False: set()}
-    for number, what in open_files():
-        if stat.S_ISFIFO(what.st_mode):
-            with suppress(OSError):
-                ends[bool(fcntl.fcntl(number, fcntl.F_GETFL) & os.O_WRONLY)].add(what.st_ino)
-    return frozenset(ends[True] & ends[False])
+    return frozenset(set.intersection(*pipe_ends()))
 
 
 def _timers() -> Iterator[object]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import _socket  # not `socket`: most parents have it, the others would have it sealed in
+import fcntl
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +40,16 @@ def name_of(number: int) -> str:
         return os.fspath((_FILES / str(number)).readlink())
     except OSError:
         return f"with the descriptor {number}"
+
+
+def pipe_ends() -> tuple[set[int], set[int]]:
+    """Inodes of the pipes that this process reads, and of those that it writes."""
+    ends: tuple[set[int], set[int]] = set(), set()
+    for number, what in open_files():
+        if stat.S_ISFIFO(what.st_mode):
+            with suppress(OSError):
+                ends[bool(fcntl.fcntl(number, fcntl.F_GETFL) & os.O_WRONLY)].add(what.st_ino)
+    return ends
 
 
 def is_locked(number: int) -> bool:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pasture.errors import UnsupportedInterpreter
 from pasture.fork_safety import inherited, own_files
 from pasture.fork_safety.library import instances
-from pasture.fork_safety.open_files import Socket, describe, name_of, open_files
+from pasture.fork_safety.open_files import Socket, describe, name_of, open_files, pipe_ends
 from pasture.interpreter import native
 from pasture.reasons import Hazard, Reason
 
@@ -234,7 +234,10 @@ def _loops() -> Iterator[Hazard]:
 def _dialogues() -> Iterator[Hazard]:
     """Programs that this process writes to and reads from by pipes."""
     popen = getattr(sys.modules.get("subprocess"), "Popen", None)
-    if popen is None or not _has_pipes_both_ways():
+    if popen is None:
+        return
+    read, written = pipe_ends()
+    if not (written - read and read - written):  # cheap: most programs have no such pipes
         return
     for one in instances([popen]):
         streams = vars(one).get("stdin"), vars(one).get("stdout")
@@ -244,15 +247,3 @@ def _dialogues() -> Iterator[Hazard]:
                 "start it in each worker",
                 Reason.CONNECTION,
             )
-
-
-def _has_pipes_both_ways() -> bool:
-    """Whether another process may write to one pipe and read from another. Cheap."""
-    written: set[int] = set()
-    read: set[int] = set()
-    for number, what in open_files():
-        if stat.S_ISFIFO(what.st_mode):
-            with suppress(OSError):
-                mode = os.lstat(f"/proc/self/fd/{number}").st_mode
-                (written if mode & stat.S_IWUSR else read).add(what.st_ino)
-    return bool(written - read and read - written)
