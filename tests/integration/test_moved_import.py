@@ -23,6 +23,7 @@ LEADERS = ("flock", "lockf", "exclusive file", "endless end", "port")
 HELD = (
     *("thread", "semaphore", "temporary file", "pipe", "process", "popen", "loop", "shared memory"),
     *("database", "temporary folder", "timer", "failure", "connection"),
+    *("watch", "handler", "registered traceback"),
 )
 KEPT = ("restarted thread", "executor", "read file", "listener of logging", "")
 WORKERS = 2

@@ -8,6 +8,8 @@ or a text that no other answer has, and, under "leader", whether it thinks to be
 
 import asyncio
 import atexit
+import ctypes
+import faulthandler
 import fcntl
 import http.client
 import inspect
@@ -30,6 +32,7 @@ import time
 import warnings
 import xmlrpc.client
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 HOLDS = os.environ.get("HOLDS", "")
 FOLDER = os.environ.get("HELD_IN", "")
@@ -423,6 +426,41 @@ def hold_pipe():
     return is_own
 
 
+def hold_watch():
+    """Events of a folder: each process that watches it sees all of them."""
+    library = ctypes.CDLL(None)
+    watch = library.inotify_init1(os.O_NONBLOCK)
+    library.inotify_add_watch(watch, FOLDER.encode(), 0x100)  # IN_CREATE
+    seen = []
+
+    def sees_all():
+        with open(f"{FOLDER}/seen-{os.getpid()}", "w"), suppress(BlockingIOError):
+            seen.append(os.read(watch, 1 << 16))
+        names = [name for name in os.listdir(FOLDER) if name.startswith("seen-")]
+        return all(name.encode() in b"".join(seen) for name in names)
+
+    return sees_all
+
+
+def hold_handler():
+    def own(number, frame):
+        pass
+
+    signal.signal(signal.SIGUSR2, own)
+    return lambda: signal.getsignal(signal.SIGUSR2) is own
+
+
+def hold_registered_traceback():
+    """A handler in C: Python lists none."""
+    faulthandler.register(signal.SIGUSR2, file=open(os.path.join(FOLDER, "trace"), "a"))
+
+    def is_written():
+        os.kill(os.getpid(), signal.SIGUSR2)
+        return os.path.getsize(os.path.join(FOLDER, "trace")) > 0
+
+    return is_written
+
+
 def hold_read_file():
     """Read on line by line: each process from where its import has left it."""
     path = os.path.join(FOLDER, f"lines-{os.getpid()}")
@@ -478,6 +516,9 @@ HOLD = {
     "temporary file": hold_temporary_file,
     "pipe": hold_pipe,
     "read file": hold_read_file,
+    "watch": hold_watch,
+    "handler": hold_handler,
+    "registered traceback": hold_registered_traceback,
     "semaphore": hold_semaphore,
     "": lambda: alive,
 }

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +33,7 @@ from pasture.reasons import SHARED, Hazard, Reason
 _SELF = Path("/proc/self")
 _IN_POST_FORK = "take it in each worker, in post_fork or at the first use"
 _EACH = "make it in each worker"
+_SET = "set it in each worker"
 _START = "start it in each worker, in post_fork or at the first use"
 _OF_MEMORY = ("/dev/zero", "/memfd:", "/dev/shm/")
 _OWN_MEMORY = "/memfd:pasture"
@@ -40,6 +41,8 @@ _END_S = 2.0
 """Time for a process to end that is asked to."""
 
 _TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
+_FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT))
+"""No server handles these, and children keep the handlers: faulthandler's, for instance."""
 
 _File = tuple[int, int]
 
@@ -54,13 +57,14 @@ class Import:
         self._mapped: frozenset[tuple[str, int]] = frozenset()
         self._pipes: frozenset[int] = frozenset()
         self._timers: frozenset[object] = frozenset()
+        self._handlers: Mapping[int, object] = {}
         self._hazards: Counter[Hazard] = Counter()
 
     def begin(self) -> None:
         """Note what is there before it, the server's own."""
         self._files = frozenset((what.st_dev, what.st_ino) for _, what in open_files())
         self._children, self._mapped, self._pipes = _children(), _shared_memory(), _pipes()
-        self._timers = frozenset(_timers())
+        self._timers, self._handlers = frozenset(_timers()), _handlers()
         self._hazards = Counter(survey.survey())
         self._origins.start()
 
@@ -141,7 +145,11 @@ class Import:
             where = self._origins.created.get(name.removesuffix(" (deleted)"), "")
             yield _shared(f"shared memory ({name})", Reason.MEMORY, where, _EACH)
         if frozenset(_timers()) - self._timers:
-            yield Hazard("a timer that the import has set", "set it in each worker", Reason.TIMER)
+            yield Hazard("a timer that the import has set", _SET, Reason.TIMER)
+        for number, handler in _handlers().items():
+            if handler != self._handlers.get(number):
+                named = f"the handler of {signal.Signals(number).name} that the import has set"
+                yield Hazard(named, _SET, Reason.HANDLER, fate="is replaced by the worker's own")
         yield from _loops()
 
 
@@ -204,6 +212,21 @@ def _timers() -> Iterator[object]:
     yield from (name for name in _TIMERS if signal.getitimer(getattr(signal, name))[0])
     with suppress(OSError):
         yield from (_SELF / "timers").read_text().splitlines()
+
+
+def _handlers() -> Mapping[int, object]:
+    """What handles each signal: an object of Python's, and whether C code does.
+
+    A plain worker sets the server's handlers first, and its import then replaces them.
+    """
+    caught = 0
+    with suppress(OSError):
+        lines = (_SELF / "status").read_text().splitlines()
+        caught = next(int(line[7:], 16) for line in lines if line.startswith("SigCgt:"))
+    return {
+        number: (signal.getsignal(number), caught >> number - 1 & 1)
+        for number in signal.valid_signals() - _FAULTS
+    }
 
 
 def _loops() -> Iterator[Hazard]:

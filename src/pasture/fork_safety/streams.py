@@ -30,7 +30,9 @@ _STANDARD = (0, 1, 2)
 _KINDS = (_socket.SOCK_STREAM, _socket.SOCK_SEQPACKET)
 _NETWORK = (_socket.AF_INET, _socket.AF_INET6, getattr(_socket, "AF_VSOCK", -1))
 _HEX = frozenset("0123456789abcdef")
-_EPOLL, _RING = "anon_inode:[eventpoll]", "anon_inode:[io_uring]"
+_EPOLL = "anon_inode:[eventpoll]"
+_QUEUES = ("[io_uring]", "inotify", "[fanotify]", "[timerfd]")
+"""Files in no file system from which one process takes what is for all. Source: fs/ of Linux."""
 
 _EACH = "make it in each worker"
 
@@ -213,8 +215,10 @@ def _unnamed() -> Iterator[tuple[int, str]]:
 def undividable() -> Iterator[Hazard]:
     """What the application has made, that several processes would use, and no dead end divides."""
     for number, name in _unnamed():
-        if name == _RING and number not in _unnamed_before:
-            yield Hazard(f"the io_uring with the descriptor {number}", _EACH, Reason.CONNECTION)
+        kind = name.removeprefix("anon_inode:")
+        if kind in _QUEUES and number not in _unnamed_before:
+            named = f"the {kind.strip('[]')} with the descriptor {number}"
+            yield Hazard(named, _EACH, Reason.CONNECTION)
     yield from _loops()
     yield from _dialogues()
 
