@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -41,30 +41,38 @@ _END_S = 2.0
 """Time for a process to end that is asked to."""
 
 _TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
-_FAULTS = frozenset((signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGABRT))
-"""No server handles these, and children keep the handlers: faulthandler's, for instance."""
+_SET_BY_ALL = frozenset((signal.SIGINT, signal.SIGTERM))
+"""A server sets these in its workers."""
 
 _File = tuple[int, int]
 
 
 class Import:
-    """The import of an application in the parent. One at a time."""
+    """The import of an application in the parent. One at a time.
 
-    def __init__(self) -> None:
+    Args:
+        signals: those whose handlers the server sets after it, in its workers or for them.
+    """
+
+    def __init__(self, signals: Collection[int] = ()) -> None:
+        self._signals = _SET_BY_ALL.union(signals)
         self._origins = Origins()
         self._files: frozenset[_File] = frozenset()
         self._children: frozenset[int] = frozenset()
         self._mapped: frozenset[tuple[str, int]] = frozenset()
         self._pipes: frozenset[int] = frozenset()
         self._timers: frozenset[object] = frozenset()
-        self._handlers: Mapping[int, object] = {}
+        self._handlers: Mapping[int, tuple[object, int]] = {}
         self._hazards: Counter[Hazard] = Counter()
 
     def begin(self) -> None:
         """Note what is there before it, the server's own."""
         self._files = frozenset((what.st_dev, what.st_ino) for _, what in open_files())
         self._children, self._mapped, self._pipes = _children(), _shared_memory(), _pipes()
-        self._timers, self._handlers = frozenset(_timers()), _handlers()
+        self._timers = frozenset(_timers())
+        self._handlers = _handlers()
+        # Here it has set its own already.
+        self._signals |= {number for number, (_, is_caught) in self._handlers.items() if is_caught}
         self._hazards = Counter(survey.survey())
         self._origins.start()
 
@@ -147,7 +155,7 @@ class Import:
         if frozenset(_timers()) - self._timers:
             yield Hazard("a timer that the import has set", _SET, Reason.TIMER)
         for number, handler in _handlers().items():
-            if handler != self._handlers.get(number):
+            if number in self._signals and handler != self._handlers.get(number):
                 named = f"the handler of {signal.Signals(number).name} that the import has set"
                 yield Hazard(named, _SET, Reason.HANDLER, fate="is replaced by the worker's own")
         yield from _loops()
@@ -214,7 +222,7 @@ def _timers() -> Iterator[object]:
         yield from (_SELF / "timers").read_text().splitlines()
 
 
-def _handlers() -> Mapping[int, object]:
+def _handlers() -> Mapping[int, tuple[object, int]]:
     """What handles each signal: an object of Python's, and whether C code does.
 
     A plain worker sets the server's handlers first, and its import then replaces them.
@@ -225,7 +233,7 @@ def _handlers() -> Mapping[int, object]:
         caught = next(int(line[7:], 16) for line in lines if line.startswith("SigCgt:"))
     return {
         number: (signal.getsignal(number), caught >> number - 1 & 1)
-        for number in signal.valid_signals() - _FAULTS
+        for number in signal.valid_signals()
     }
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import atexit
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from pasture.errors import AppImportFailed, PastureError, SealFailed
@@ -42,6 +42,7 @@ def moved_import(
     *,
     log: Log = write_to_log,
     is_asked_for: bool = False,
+    signals: Collection[int] = (),
 ) -> Iterator[None]:
     """Import the application in the `with` block; does not come back where plain must start.
 
@@ -49,6 +50,7 @@ def moved_import(
         start_plain: starts this program again without pasture; returns only where that cannot be.
         is_asked_for: the user has asked the server itself to preload: what it holds is only a line
             of the seal's report, as it would be without pasture.
+        signals: those whose handlers this server sets after the import, besides INT and TERM.
 
     Raises:
         AppImportFailed: the import failed, and the program cannot start again.
@@ -61,7 +63,7 @@ def moved_import(
     streams.arm()
     if is_asked_for:
         return
-    watch = held.Import()
+    watch = held.Import(signals)
     watch.begin()
     try:
         yield

@@ -81,6 +81,7 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
         partial(_leave_to_workers, start.channel),
         log=arbiter.write_to_log,
         is_asked_for=arbiter.cfg.preload_app,
+        signals=(*arbiter.SIGNALS, signal.SIGCHLD),
     )
     try:
         with moved:
