@@ -3,6 +3,7 @@
 Red where pasture loads the application before the fork and serves all the same.
 """
 
+import json
 import os
 import signal
 import socketserver
@@ -133,11 +134,13 @@ def test_a_strict_server_ends_in_place_of_a_plain_start(start):
     assert "--accept locks" in server.log
 
 
-def test_the_line_says_what_where_and_how_to_accept_it(start):
-    server = start("thread")
+def test_the_line_says_what_where_and_how_to_accept_it(start, tmp_path):
+    report = tmp_path / "report.json"
+    server = start("thread", env={"PASTURE_REPORT_FILE": str(report)})
     line = next(line for line in server.log.splitlines() if PLAIN in line)
     for word in ("Thread-1", "holding_app in", "holding_app.py:", "post_fork", "--accept threads"):
         assert word in line
+        assert word in json.loads(report.read_text())["reason"]
 
 
 REFORK = ("--refork", "2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from pasture.interpreter import Interpreter
+from pasture.log_lines import Log
 from pasture.proc.memory_file import Shown
 from pasture.reasons import Hazard, Reason
 from pasture.sealing.memory_types import MortalType
 from pasture.sealing.steps import HEAP_STEPS, HeapStep
+from pasture.trust import private_files
+from pasture.trust.untrusted_text import to_json
 
 _NO_NEWS = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
 """Reasons for a step's absence that the line leaves out."""
@@ -167,6 +171,15 @@ def show_report(report: SealReport) -> None:
     """Have this report found in place of the one before; without memory for it, none is."""
     # Without an indent it is done in C, before CPython 3.13 too: no garbage is left to all workers.
     _shown.show(json.dumps(report.as_dict()))
+
+
+def write_copy(report: SealReport, path: Path | None, log: Log) -> None:
+    """Write it to a file for this user alone, as JSON; the log says if that cannot be."""
+    if path is not None:
+        try:
+            private_files.write(path, to_json(report.as_dict()))
+        except OSError as error:
+            log(logging.WARNING, f"the report cannot be written: {error}")
 
 
 def hide_report() -> None:

@@ -19,7 +19,7 @@ from pasture.interpreter import current
 from pasture.log_lines import FAILED_IN_PARENT, NO_SEAL, Log, some, write_to_log
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.recorder import recorder
-from pasture.sealing.report import SealReport, show_report
+from pasture.sealing.report import SealReport, show_report, write_copy
 from pasture.serving import restart
 from pasture.serving.restart import Restart
 from pasture.serving.settings import ServerSettings
@@ -114,4 +114,5 @@ def announce_plain(why: str, settings: ServerSettings, log: Log = write_to_log) 
         why=Reason.PLAIN,
     )
     show_report(report)
+    write_copy(report, settings.report_file, log)
     recorder.show_seal({**report.as_dict(), "serves": ""})

@@ -24,12 +24,11 @@ from pasture.own_values import caches, generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy, traced
-from pasture.sealing.report import SealReport, show_report
+from pasture.sealing.report import SealReport, show_report, write_copy
 from pasture.sealing.seal import seal
 from pasture.serving import fork_hook, learned, preload
 from pasture.serving.settings import ServerSettings
-from pasture.trust import private_files
-from pasture.trust.untrusted_text import complain, to_json
+from pasture.trust.untrusted_text import complain
 
 if TYPE_CHECKING:
     from pasture.probe.probe import Play
@@ -216,7 +215,7 @@ class Sealer:
             recorder.show_probe("passed" if step.failed is None else "failed")
             self.report = replace(self.report, steps=(*self.report.steps, step))
             show_report(self.report)
-            self._write(self.report)
+            write_copy(self.report, self._settings.report_file, self._log)
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
         policy, is_first = self._settings.policy, self.report is None
@@ -239,7 +238,7 @@ class Sealer:
         for line in report.warnings:
             self._log(logging.WARNING, line)
         recorder.show_seal({**report.as_dict(), "serves": self._serves()})
-        self._write(report)
+        write_copy(report, self._settings.report_file, self._log)
 
     def _outlook(self, report: SealReport, has_warm_up: bool) -> str:
         """The figure that matters after the first seal, and what a user would do next."""
@@ -252,15 +251,6 @@ class Sealer:
         if has_warm_up and policy.warms_up and not (self._settings.warm_up or self._settings.auto):
             step = "--auto learns what workers import; --warm / serves a request before the fork"
         return f"{_shared() if report.objects else ''}; next: {step}"
-
-    def _write(self, report: SealReport) -> None:
-        path = self._settings.report_file
-        if path is None:
-            return
-        try:
-            private_files.write(path, to_json(report.as_dict()))
-        except OSError as error:
-            self._log(logging.WARNING, f"the report cannot be written: {error}")
 
 
 def _shared() -> str:
