@@ -435,6 +435,25 @@ def isolate_streams(streams: tuple[tuple[int, int], ...], epolls: tuple[int, ...
         OSError: one stream had to be closed, or one epoll left as it is; the others are done.
     """
 
+def write_mapping(start: int, length: int, file: int, at: int, /) -> None:
+    """Write whole OS pages of this process that can be read, to a file from `at` on.
+
+    Args:
+        length: bytes. Pages of zeros are passed over.
+
+    Raises:
+        OSError: there is no room for them.
+    """
+
+def replace_mapping(
+    start: int, length: int, file: int, at: int, is_writable: bool, /
+) -> None:
+    """Map a file from `at` on in the place of what is mapped there, shared with later children.
+
+    Raises:
+        OSError: nothing has changed.
+    """
+
 def adopt_orphans(on: bool = True, /) -> bool:
     """Have orphaned descendants become children of this process (a "subreaper"), or no longer.
 
