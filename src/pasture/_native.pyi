@@ -123,6 +123,14 @@ def register_memory_type(kind: type, /) -> None:
 def type_has_end(kind: type, /) -> bool:
     """Whether `immortalize` leaves all objects of a type mortal, for what the type itself shows."""
 
+def dead_objects() -> tuple[int, list[tuple[type, int, int]]]:
+    """What earlier seals have made immortal, and the roots and all mortal objects do not lead to.
+
+    Returns:
+        Bytes of all that is immortal, and of each type that died objects and bytes; (0, []) where
+        this process is not known to be sealed.
+    """
+
 def unfreeze_mortal() -> None:
     """Take out of what is frozen all that the last `immortalize` left mortal.
 
@@ -445,9 +453,7 @@ def write_mapping(start: int, length: int, file: int, at: int, /) -> None:
         OSError: there is no room for them.
     """
 
-def replace_mapping(
-    start: int, length: int, file: int, at: int, is_writable: bool, /
-) -> None:
+def replace_mapping(start: int, length: int, file: int, at: int, is_writable: bool, /) -> None:
     """Map a file from `at` on in the place of what is mapped there, shared with later children.
 
     Raises:
