@@ -123,12 +123,11 @@ def register_memory_type(kind: type, /) -> None:
 def type_has_end(kind: type, /) -> bool:
     """Whether `immortalize` leaves all objects of a type mortal, for what the type itself shows."""
 
-def dead_objects() -> tuple[int, list[tuple[type, int, int]]]:
+def dead_objects() -> list[tuple[type, int, int]]:
     """What earlier seals have made immortal, and the roots and all mortal objects do not lead to.
 
     Returns:
-        Bytes of all that is immortal, and of each type that died objects and bytes; (0, []) where
-        this process is not known to be sealed.
+        Objects and bytes of each type; none where this process is not known to be sealed.
     """
 
 def unfreeze_mortal() -> None:

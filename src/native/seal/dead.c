@@ -3,71 +3,43 @@
 #ifndef CPY_UNSUPPORTED
 #if CPY_HAS_IMMORTALITY
 
-#include "../gc/mark_bits.h"
-#include "../process/scratch.h"
+#include "../gc/mark.h"
+#include "../gc/unreachable.h"
 #include "referents.h"
 #include "sealed.h"
 #include "types.h"
 
 typedef struct {
-    mark_bits met;
-    scratch_stack pending; /* met, what they refer to is still to be met */
-    dead_account *account;
-    bool is_dead; /* what is met from now on */
-} dead_walk;
+    mark_bits bits;
+    mark_walk walk;
+    unreachable_set unreached;
+    type_counts *counts;
+} dead_search;
 
 static int
-meet(PyObject *op, void *arg)
+add_root(PyObject *op, void *arg)
 {
-    dead_walk *walk = arg;
-    if (mark_bits_is_marked(&walk->met, op)) {
+    dead_search *search = arg;
+    if (mark_bits_is_marked(&search->bits, op)) {
         return 0;
     }
-    int err = mark_bits_mark(&walk->met, op);
-    if (!err && cpy_is_immortal(op)) {
-        walk->account->sealed_bytes += type_counts_bytes_of(op);
-        if (walk->is_dead) {
-            type_counts_add(&walk->account->dead, Py_TYPE(op), op);
-        }
-    }
-    return err ? err : scratch_stack_push(&walk->pending, op);
+    int err = mark_bits_mark(&search->bits, op);
+    return err ? err : scratch_stack_push(&search->walk.pending, op);
 }
 
-/* Types that are built in have a number there. */
-static bool
-has_subclasses(PyTypeObject *type)
-{
-    return (uintptr_t)type->tp_subclasses > UINT16_MAX;
-}
-
+/* What no traversal of a type leads to: the list of subclasses, which types that are built in have
+   elsewhere, and the attributes of a static type. */
 static int
-follow(dead_walk *walk)
+add_type(PyTypeObject *type, void *search)
 {
-    int err = 0;
-    while (!err && walk->pending.count) {
-        PyObject *op = scratch_stack_pop(&walk->pending);
-        err = meet((PyObject *)Py_TYPE(op), walk);
-        if (!err && PyType_Check(op) && has_subclasses((PyTypeObject *)op)) {
-            err = meet(((PyTypeObject *)op)->tp_subclasses, walk);
-        }
-        if (!err && referents_may_exist(op)) {
-            err = referents_visit(op, meet, walk);
-        }
+    bool has_subclasses = (uintptr_t)type->tp_subclasses > UINT16_MAX;
+    int err = has_subclasses ? add_root((PyObject *)type->tp_subclasses, search) : 0;
+    if (!err && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) {
+        PyObject *attributes = cpy_type_dict(type);
+        err = attributes != NULL ? add_root(attributes, search) : 0;
+        Py_XDECREF(attributes);
     }
     return err;
-}
-
-static int
-meet_static_type(PyTypeObject *type, void *walk)
-{
-    return type->tp_flags & Py_TPFLAGS_HEAPTYPE ? 0 : meet((PyObject *)type, walk);
-}
-
-static int
-follow_mortal(PyObject *op, void *walk)
-{
-    int err = cpy_is_immortal(op) ? 0 : meet(op, walk);
-    return err ? err : follow(walk);
 }
 
 /* The interpreter's: each string under itself. */
@@ -81,50 +53,73 @@ is_table_of_interned(PyObject *op)
 }
 
 static int
-follow_any(PyObject *op, void *walk)
+count(PyObject *op, void *arg)
 {
-    int err = is_table_of_interned(op) ? 0 : meet(op, walk);
-    return err ? err : follow(walk);
+    dead_search *search = arg;
+    if (mark_bits_is_marked(&search->bits, op)) {
+        return 0;
+    }
+    if (cpy_is_immortal(op)) {
+        type_counts_add(search->counts, Py_TYPE(op), op);
+    }
+    return add_root(op, search);
 }
 
+/* The unreached objects, and those in no list that they alone lead to. Returns 0 or ENOMEM. */
 static int
-find_roots(PyObject *op, void *arg)
-{
-    int *err = ((void **)arg)[1];
-    *err = *err ? *err : meet(op, ((void **)arg)[0]);
-    return *err;
-}
-
-/* Returns 0 or errno. */
-static int
-walk_all(dead_walk *walk, PyObject *types)
+count_unreached(dead_search *search)
 {
     int err = 0;
-    cpy_roots_visit(PyImport_GetModuleDict(), find_roots, (void *[]){walk, &err});
-    err = err ? err : types_each(types, meet_static_type, walk);
-    err = err ? err : follow(walk);
-    err = err ? err : cpy_gc_visit_all(follow_mortal, walk);
-    walk->is_dead = true;
-    return err ? err : cpy_gc_visit_all(follow_any, walk);
+    for (size_t i = 0; i < search->unreached.objects.count && !err; i++) {
+        PyObject *op = search->unreached.objects.items[i];
+        err = is_table_of_interned(op) ? 0 : count(op, search);
+        while (search->walk.pending.count && !err) {
+            op = scratch_stack_pop(&search->walk.pending);
+            err = referents_may_exist(op) ? referents_visit(op, count, search) : 0;
+        }
+    }
+    return err;
+}
+
+/* Returns 0 or ENOMEM. */
+static int
+find(dead_search *search, PyObject *types)
+{
+    struct _gc_runtime_state *gc = cpy_gc_state();
+    unreachable_lists lists = {.heads = {cpy_gc_permanent(gc)}, .count = 1};
+    int err = types_each(types, add_type, search);
+    for (int i = 0; i < CPY_GENERATIONS && !err; i++) {
+        lists.heads[lists.count++] = cpy_gc_generation(gc, i);
+        err = cpy_gc_list_visit(cpy_gc_generation(gc, i), add_root, search);
+    }
+    err = err ? err : mark_from_roots(&search->walk, NULL);
+    err =
+        err ? err
+            : unreachable_find(&search->unreached, &search->bits, &lists, &search->walk.unaligned);
+    return err ? err : count_unreached(search);
 }
 
 int
-dead_find(dead_account *account)
+dead_find(type_counts *counts)
 {
+    dead_search search = {.counts = counts};
     if (sealed_end() == cpy_gc_permanent(cpy_gc_state())) {
         return 0;
     }
-    PyObject *types = types_all();
+    search.walk.class_traverse = cpy_find_class_traverse();
+    PyObject *types = search.walk.class_traverse != NULL ? types_all() : NULL;
     if (types == NULL) {
         return -1;
     }
-    dead_walk walk = {.account = account};
-    int err = mark_bits_init(&walk.met);
+    search.walk.bits = &search.bits;
+    search.walk.modules = PyImport_GetModuleDict();
+    int err = mark_bits_init(&search.bits);
     if (!err) {
-        err = walk_all(&walk, types);
-        mark_bits_release(&walk.met);
+        err = find(&search, types);
+        mark_release(&search.walk);
+        unreachable_release(&search.unreached);
+        mark_bits_release(&search.bits);
     }
-    scratch_stack_release(&walk.pending);
     Py_DECREF(types);
     if (err) {
         (void)PyErr_NoMemory();

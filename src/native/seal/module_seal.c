@@ -65,12 +65,12 @@ static PyObject *
 dead_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
 #if CPY_HAS_IMMORTALITY
-    dead_account account = {0};
-    PyObject *types = dead_find(&account) < 0 ? NULL : type_counts_list(&account.dead);
-    type_counts_clear(&account.dead);
-    return types != NULL ? Py_BuildValue("(nN)", account.sealed_bytes, types) : NULL;
+    type_counts counts = {0};
+    PyObject *types = dead_find(&counts) < 0 ? NULL : type_counts_list(&counts);
+    type_counts_clear(&counts);
+    return types;
 #else
-    return Py_BuildValue("(i[])", 0);
+    return PyList_New(0);
 #endif
 }
 

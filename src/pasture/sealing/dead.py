@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pasture.interpreter import native
+from pasture.proc.own_memory import read_own_memory
 from pasture.sealing.memory_types import TypeCount, by_bytes
 
 _LARGE = 10
-"""A tenth of what is sealed."""
+"""A tenth of the heap."""
 _NAMED = 3
 
 Found = tuple[Mapping[str, int], tuple[TypeCount, ...], tuple[str, ...]]
@@ -21,22 +22,22 @@ Found = tuple[Mapping[str, int], tuple[TypeCount, ...], tuple[str, ...]]
 def look() -> Found:
     """Counts, types and problems. Before a later seal; nothing before the first one."""
     try:
-        sealed_bytes, rows = native().dead_objects()
-    except MemoryError:  # no reason to leave out the seal
+        types = by_bytes(native().dead_objects())
+        heap_bytes = read_own_memory().heap_bytes if types else 0
+    except (MemoryError, OSError, ValueError):  # no reason to leave out the seal
         return {}, (), ()
-    if not sealed_bytes:
+    if not types:
         return {}, (), ()
-    types = by_bytes(rows)
     dead_bytes = sum(one.bytes for one in types)
-    counts = {"dead_bytes": dead_bytes, "sealed_bytes": sealed_bytes}
-    is_large = dead_bytes * _LARGE > sealed_bytes
-    return counts, types, (sentence(dead_bytes, sealed_bytes, types),) if is_large else ()
+    is_large = dead_bytes * _LARGE > heap_bytes
+    problems = (sentence(dead_bytes, heap_bytes, types),) if is_large else ()
+    return {"dead_bytes": dead_bytes}, types, problems
 
 
-def sentence(dead_bytes: int, sealed_bytes: int, types: Sequence[TypeCount]) -> str:
+def sentence(dead_bytes: int, heap_bytes: int, types: Sequence[TypeCount]) -> str:
     """What to do about it. Pure."""
     named = ", ".join(f"{one.objects:,} {one.name}" for one in types[:_NAMED])
     return (
-        f"{dead_bytes / 1e6:.1f} of {sealed_bytes / 1e6:.1f} MB that earlier seals keep are not "
-        f"used any more ({named}): restart the server, or replace data before its first seal"
+        f"{dead_bytes / 1e6:.1f} of {heap_bytes / 1e6:.1f} MB of the heap are sealed and not used "
+        f"any more ({named}): restart the server, or replace data before its first seal"
     )

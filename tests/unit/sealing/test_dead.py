@@ -4,19 +4,21 @@ from types import SimpleNamespace
 
 import pytest
 
+from pasture.proc.own_memory import OwnMemory
 from pasture.sealing import dead
 from pasture.sealing.memory_types import TypeCount
 
 
-def extension(monkeypatch: pytest.MonkeyPatch, sealed_bytes: int, *rows: object) -> None:
-    found = SimpleNamespace(dead_objects=lambda: (sealed_bytes, list(rows)))
+def extension(monkeypatch: pytest.MonkeyPatch, heap_bytes: int, *rows: object) -> None:
+    found = SimpleNamespace(dead_objects=lambda: list(rows))
     monkeypatch.setattr(dead, "native", lambda: found)
+    monkeypatch.setattr(dead, "read_own_memory", lambda: OwnMemory(2000, heap_bytes))
 
 
 def test_a_tenth_is_counted_and_more_has_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     extension(monkeypatch, 1000, (int, 4, 60), (dict, 2, 40))
     counts, types, problems = dead.look()
-    assert counts == {"dead_bytes": 100, "sealed_bytes": 1000}
+    assert counts == {"dead_bytes": 100}
     assert types == (TypeCount("builtins.int", 4, 60), TypeCount("builtins.dict", 2, 40))
     assert problems == ()
     extension(monkeypatch, 1000, (int, 4, 101))
