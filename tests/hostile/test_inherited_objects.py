@@ -144,3 +144,20 @@ print(status)
 """
     )
     assert out == "[1, 2, 3]\n4\n0\n"
+
+
+def test_a_file_is_read_on_alone_however_it_was_opened(run_program):
+    out = run_program(
+        PRELUDE
+        + """
+import tempfile
+path = tempfile.NamedTemporaryFile()
+path.write(b"lines")
+path.flush()
+number = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW)
+os.read(number, 1)
+streams.note()
+print([forked(lambda: os.read(number, 2)) for _ in range(2)])
+"""
+    )
+    assert out == "b'in'\nb'in'\n[0, 0]\n"

@@ -22,11 +22,14 @@ from pasture_tools.launch.ports import free_port
 
 LEADERS = ("flock", "lockf", "exclusive file", "endless end", "port")
 HELD = (
-    *("thread", "semaphore", "temporary file", "pipe", "process", "popen", "loop", "shared memory"),
+    *("thread", "semaphore", "temporary file", "pipe", "process", "popen", "loop"),
     *("database", "temporary folder", "timer", "failure", "connection"),
     *("watch", "handler", "registered traceback"),
 )
-KEPT = ("restarted thread", "executor", "read file", "listener of logging", "")
+KEPT = (
+    *("restarted thread", "executor", "read file", "listener of logging", "shared memory"),
+    *("counters", ""),
+)
 WORKERS = 2
 PLAIN = "pasture: no seal: plain, because "
 
@@ -155,7 +158,7 @@ def test_a_mold_whose_import_holds_something_leaves_it_to_plain_workers(start, h
     assert PLAIN in server.log
 
 
-@pytest.mark.parametrize("held", ["executor", "listener of logging", "read file"])
+@pytest.mark.parametrize("held", ["executor", "listener of logging", "read file", "counters"])
 def test_workers_of_each_generation_have_what_comes_back_in_children(start, held):
     server = start(held, options=REFORK)
     assert [one["there"] for one in answers(server).values()] == [True] * WORKERS

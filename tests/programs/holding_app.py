@@ -400,6 +400,20 @@ def hold_semaphore():
     return is_free
 
 
+def hold_counters():
+    """A lock and a number that are one worker's, as far as it can see."""
+    number = multiprocessing.get_context("fork").Value("i", 0)
+    own = [0]
+
+    def is_own():
+        with number.get_lock():
+            number.value += 1
+            own[0] += 1
+            return number.value == own[0]
+
+    return is_own
+
+
 def hold_temporary_file():
     file = tempfile.TemporaryFile(buffering=0)
     lock = threading.Lock()
@@ -494,6 +508,7 @@ HOLD = {
     "loop": hold_loop,
     "running loop": hold_running_loop,
     "shared memory": hold_shared_memory,
+    "counters": hold_counters,
     "database": hold_database,
     "temporary folder": hold_temporary_folder,
     "timer": hold_timer,

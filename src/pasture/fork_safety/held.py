@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pasture.fork_safety import comeback, survey
+from pasture.fork_safety import comeback, own_memory, survey
 from pasture.fork_safety.library import instances
 from pasture.fork_safety.open_files import describe, is_locked, name_of, open_files, pipe_ends
 from pasture.fork_safety.origins import Origins
@@ -59,7 +59,8 @@ class Import:
         self._origins = Origins()
         self._files: frozenset[_File] = frozenset()
         self._children: frozenset[int] = frozenset()
-        self._mapped: frozenset[tuple[str, int]] = frozenset()
+        self._mapped: frozenset[own_memory.Memory] = frozenset()
+        self._divided: frozenset[own_memory.Memory] = frozenset()
         self._pipes: frozenset[int] = frozenset()
         self._timers: frozenset[object] = frozenset()
         self._handlers: Mapping[int, tuple[object, int]] = {}
@@ -103,6 +104,8 @@ class Import:
 
     def hazards(self) -> tuple[Hazard, ...]:
         """What it holds. In the parent, right after it; forks a child where there are threads."""
+        found = frozenset() if _children() - self._children else _shared_memory() - self._mapped
+        self._divided = own_memory.choose(found)  # a process of the import may have mapped it
         return (*self._of_survey(), *self._files_held(), *self._others())
 
     def _of_survey(self) -> Iterator[Hazard]:
@@ -134,6 +137,8 @@ class Import:
                     yield _shared(named, Reason.LISTENER, where, _IN_POST_FORK)
             elif is_locked(number):
                 yield _shared(f"the lock on {name}", Reason.LOCK, where, _IN_POST_FORK)
+            elif (name, what.st_ino) in self._divided:
+                continue
             elif _has_no_name(what) and not name.startswith(_OF_MEMORY):
                 yield _shared(f"the temporary file {name}", Reason.FILE, where, _EACH)
             elif (line := self._origins.of_database(name)) is not None:
@@ -149,7 +154,7 @@ class Import:
         for pid in _children() - self._children:
             named = f"process {pid} ({_name_of_process(pid)})"
             yield _shared(named, Reason.PROCESS, self._origins.of_process(), _START)
-        for name, _ in _shared_memory() - self._mapped:
+        for name, _ in _shared_memory() - self._mapped - self._divided:
             where = self._origins.created.get(name.removesuffix(" (deleted)"), "")
             yield _shared(f"shared memory ({name})", Reason.MEMORY, where, _EACH)
         if frozenset(_timers()) - self._timers:
@@ -192,7 +197,7 @@ def _name_of_process(pid: int) -> str:
     return "unknown"
 
 
-def _shared_memory() -> frozenset[tuple[str, int]]:
+def _shared_memory() -> frozenset[own_memory.Memory]:
     """Name and inode of each writable mapping that a fork would share and no file outlives."""
     try:
         maps = parse_maps((_SELF / "maps").read_text("utf-8", "replace"))

@@ -17,6 +17,9 @@ from contextlib import suppress
 
 from pasture.fork_safety.open_files import is_locked, open_files
 
+_OF_PATHS = os.O_NOFOLLOW | os.O_TMPFILE
+"""They stay among the flags of a file that was opened so; its path in /proc is a link."""
+
 _File = tuple[int, int, int]
 """Number, device and inode."""
 
@@ -49,9 +52,18 @@ def take() -> None:
 
 def _open_again(number: int) -> None:
     flags = fcntl.fcntl(number, fcntl.F_GETFL)
-    if flags & os.O_ACCMODE == os.O_WRONLY or flags & os.O_PATH:
-        return
-    own = os.open(f"/proc/self/fd/{number}", flags | os.O_CLOEXEC)
+    if flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH:
+        replace(number, f"/proc/self/fd/{number}")
+
+
+def replace(number: int, path: str) -> None:
+    """Open a path in the place of a file, with its flags and its position.
+
+    Raises:
+        OSError: it stays what it was.
+    """
+    flags = fcntl.fcntl(number, fcntl.F_GETFL) & ~_OF_PATHS
+    own = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.lseek(own, os.lseek(number, 0, os.SEEK_CUR), os.SEEK_SET)
         os.dup2(own, number, os.get_inheritable(number))

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.fork_safety import inherited, own_files
+from pasture.fork_safety import inherited, own_files, own_memory
 from pasture.fork_safety.library import instances
 from pasture.fork_safety.open_files import Socket, describe, name_of, open_files, pipe_ends
 from pasture.interpreter import native
@@ -107,6 +107,7 @@ def note() -> None:
     global _noted
     inherited.note()
     own_files.note()
+    own_memory.note()
     try:
         extension = native()
     except UnsupportedInterpreter:
@@ -130,6 +131,7 @@ def isolate() -> None:
     `inherited.put_in_order` next.
     """
     global _noted
+    own_memory.take()
     own_files.take()
     noted, _noted = _noted, None
     if noted is None:

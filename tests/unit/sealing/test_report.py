@@ -125,6 +125,7 @@ def test_json_carries_everything() -> None:
         "hazards": [],
         "why": None,
         "mortal_types": [],
+        "dead_types": [],
     }
 
 
