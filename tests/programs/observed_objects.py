@@ -15,7 +15,7 @@ from logging.handlers import QueueListener
 from queue import SimpleQueue
 
 from pasture.fork_safety import held, streams
-from pasture.own_values import caches, generators
+from pasture.own_values import generators
 
 
 class Connection(sqlite3.Connection):
@@ -69,10 +69,8 @@ def recorders():
     streams.arm()
     watch = held.Import()
     watch.begin()
-    filled = caches.Filled(generators.drawn())
     with generators.observed():
         yield
-        list(filled.forget_own())
         streams.note()
         watch.end()
         watch.hazards()

@@ -19,8 +19,8 @@ from pasture import off
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
 from pasture.fork_safety import held, streams
 from pasture.interpreter import native
-from pasture.log_lines import NO_SEAL, WARM_UP_STEP, Log, log, write_to_log
-from pasture.own_values import caches, generators
+from pasture.log_lines import NO_SEAL, Log, log, write_to_log
+from pasture.own_values import generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy, traced
@@ -175,13 +175,8 @@ class Sealer:
             self._is_forking = False
 
     def _served(self, warm_up: Callable[[], WarmUpReport]) -> WarmUpReport:
-        """Warm up, and leave workers what each of them makes for itself."""
-        with generators.observed():
-            filled = caches.Filled(generators.drawn())
-            with self._as_worker():
-                report = warm_up()
-            for line in filled.forget_own():
-                self._log(logging.INFO, WARM_UP_STEP % line)
+        with generators.observed(), self._as_worker():
+            report = warm_up()
         learned.choose_code(self._settings.policy, ran=True)
         return report
 
