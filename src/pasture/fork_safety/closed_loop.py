@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from pasture.fork_safety.event_loop import BOUND, Closed, describe
-from pasture.fork_safety.names import Names
 from pasture.log_lines import some
 from pasture.reasons import Hazard, Reason
 
@@ -54,30 +53,17 @@ def survey(loop: Loop) -> tuple[Hazard, ...]:
     )
 
 
-def leave(loop: Loop, closed: Closed, names: Names) -> tuple[tuple[Hazard, ...], tuple[str, ...]]:
-    """Set free what a warm-up's loop has bound. After the end of the loop, before any seal.
+def leave(loop: Loop, closed: Closed) -> tuple[Hazard, ...]:
+    """Set free locks that a warm-up's loop has bound; hazards of what cannot be used any more.
 
-    Args:
-        names: as they were before the loop was made.
-
-    Returns:
-        Hazards of what cannot be used any more, and the names that were put back.
+    After the end of the loop, before any seal.
     """
     gc.collect()
-    put_back = names.put_back([*_alive(closed), *(one for one, _ in _bound(loop))])
-    if put_back:
-        gc.collect()
+    alive = [one for reference in closed.ended if (one := reference()) is not None]
     left = {id(one): _named(one, described) for one, described in _bound(loop)}
-    left |= {id(one): _named(one, describe(one)) for one in _alive(closed)}
-    hazards = (
-        Hazard(f"{name}, which belongs to {_WARM_UPS}", _OPEN_IN_EACH, Reason.LOOP_OWNED)
-        for name in sorted(filter(None, left.values()))
-    )
-    return (*closed.hazards, *hazards), put_back
-
-
-def _alive(closed: Closed) -> list[Any]:
-    return [one for reference in closed.ended if (one := reference()) is not None]
+    left |= {id(one): _named(one, describe(one)) for one in alive}
+    names = (f"{one}, which belongs to {_WARM_UPS}" for one in sorted(filter(None, left.values())))
+    return (*closed.hazards, *(Hazard(one, _OPEN_IN_EACH, Reason.LOOP_OWNED) for one in names))
 
 
 def _bound(loop: Loop) -> list[tuple[Any, str | None]]:
