@@ -63,8 +63,7 @@ class Sealer:
         keeps_connections: whether this process uses its connections to databases between the forks;
             None is as `works`.
         works: whether this process itself does its program's work between the forks. It is then
-            sealed once, unless the settings say otherwise: each further seal would keep for good
-            what happens to be in use at that moment.
+            sealed once: each further seal would keep for good what happens to be in use then.
         server: gives the pid of the process that users know as the server, where another is sealed.
         serves: says which requests its workers serve, as a row of `servers.engines`; "" where
             that is not known.
@@ -95,7 +94,7 @@ class Sealer:
         self._is_forking = False
         self._stop_agents = stop_agents
         self._keeps_connections = works if keeps_connections is None else keeps_connections
-        self._once = works if settings.once is None else settings.once
+        self._works = works
         policy = settings.policy if settings.auto is None else traced(settings.policy)
         self._settings = replace(settings, policy=policy)
         self._log = log
@@ -143,7 +142,7 @@ class Sealer:
                 self._seal(None, strict=self._settings.strict)
             else:
                 self._seal_and_prove(warm_up, play, reaped)
-        elif self.report.sealed and self._freezes and not self._once:
+        elif self.report.sealed and self._freezes and not self._works:
             new_objects = _unfrozen_objects() - self._unfrozen_then
             if new_objects >= WORTH_A_ROUND_OBJECTS:
                 self._log(logging.INFO, f"{new_objects} new objects since the seal")

@@ -57,8 +57,8 @@ def at_need(place: str) -> Callable[..., Any]:
 class Setting:
     """How users give a setting."""
 
-    variable: str = ""  # of the environment; "" for a part that is in that of its setting
-    option: str = ""  # of `pasture run`, for a switch also the one that switches off; "" for none
+    variable: str  # of the environment
+    option: str = ""  # of `pasture run`; "" for none
     help: str
     metavar: str = ""  # stands for the option's value in the help
     # What the option takes: `str`, `float`, `Path`, some words, or `bool` for a switch.
@@ -79,7 +79,7 @@ class Setting:
     @property
     def name(self) -> str:
         """In code and in `configure()`: `max_uss` for `--max-uss` and `PASTURE_MAX_USS`."""
-        option = self.option.partition("/")[0].removeprefix("--").replace("-", "_")
+        option = self.option.removeprefix("--").replace("-", "_")
         return option or self.variable.removeprefix("PASTURE_").lower()
 
     def is_known_to(self, engine: EngineRow) -> bool:

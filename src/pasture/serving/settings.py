@@ -28,30 +28,18 @@ if TYPE_CHECKING:
     from pasture.refork.schedule import Schedule, parse_schedule
     from pasture.sealing.policy import Policy, find_policy
     from pasture.serving.recycle import parse_limit
-    from pasture.warmup.lazy_imports import parse_patterns
-    from pasture.warmup.requests import (
-        Requests,
-        parse_header,
-        parse_lines,
-        parse_request,
-        read_requests,
-    )
+    from pasture.warmup.requests import Requests, parse_lines, read_requests
 else:
     parse_schedule = at_need("pasture.refork.schedule:parse_schedule")
     find_policy = at_need("pasture.sealing.policy:find_policy")
     parse_limit = at_need("pasture.serving.recycle:parse_limit")
-    parse_patterns = at_need("pasture.warmup.lazy_imports:parse_patterns")
-    parse_header = at_need("pasture.warmup.requests:parse_header")
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
-    parse_request = at_need("pasture.warmup.requests:parse_request")
     read_requests = at_need("pasture.warmup.requests:read_requests")
 
 # What rows say of rooms that they do not import: as there, which a test compares.
 DEFAULT_POLICY = "seal"
 POLICIES = ("stock", "freeze", "warm-freeze", "seal", "refork")
 TOTAL_S = 300.0
-DEFAULT_PATTERNS = "stdlib,pasture"
-LAZY_IMPORTS = "PASTURE_LAZY_IMPORTS"
 
 _MAX_S = 1e6  # 11 days; more is a typing error
 
@@ -78,9 +66,8 @@ def parse_modules(text: str) -> tuple[str, ...]:
     return names
 
 
-def _parse_requests(lines: str | Iterable[str], file: Raw, headers: Iterable[str]) -> Requests:
+def _parse_requests(lines: str | Iterable[str], file: Raw) -> Requests:
     found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines)
-    found += parse_lines(headers)
     return found if file is None else found + read_requests(Path(file))
 
 
@@ -117,25 +104,18 @@ class ServerSettings:
         "PASTURE_WARM",
         "--warm",
         metavar="[METHOD] URL",
-        help="Request to serve before the fork, a path or a full URL; repeat for more.",
+        help="Request to serve before the fork, a path or full URL, or 'Name: value' for a header "
+        "of all; repeat for more.",
         repeats=True,
         default="",
         parse=_parse_requests,
-        check=parse_request,
+        check=lambda line: parse_lines([line]),
         parts=(
             Setting(
                 variable="PASTURE_WARM_FILE",
                 option="--warm-file",
                 takes=Path,
-                help="File of requests: one [METHOD] URL a line, or 'Name: value' for a header.",
-            ),
-            Setting(
-                option="--warm-header",
-                metavar="'NAME: VALUE'",
-                help="Header of each of these requests; repeat for more.",
-                repeats=True,
-                default=(),
-                check=parse_header,
+                help="File of such requests and headers, one a line.",
             ),
         ),
     )
@@ -147,14 +127,6 @@ class ServerSettings:
         takes=float,
         default=TOTAL_S,
         parse=parse_seconds,
-    )
-    lazy_imports: str | None = setting(  # read by the seal itself
-        LAZY_IMPORTS,
-        "--lazy-imports",
-        metavar="PATTERNS",
-        help="Pending lazy imports (CPython 3.15) to make before the fork, as in "
-        f"'stdlib,mysite.*,!mysite.reports'; '' for none.  [default: {DEFAULT_PATTERNS}]",
-        check=parse_patterns,
     )
     preload: tuple[str, ...] = setting(
         "PASTURE_PRELOAD",
@@ -171,13 +143,6 @@ class ServerSettings:
         takes=Path,
         help="Learn what workers import and run, in this file or one in the user's cache, and "
         "build it before the fork from the next start on.",
-    )
-    once: bool | None = setting(
-        "PASTURE_ONCE",
-        "--once/--again",
-        help="Seal only before the first fork, or again after much more was loaded.  "
-        "[default: once for parents that work themselves, as rq's]",
-        takes=bool,
     )
     accepted: frozenset[Reason] = setting(
         "PASTURE_ACCEPT",
@@ -327,7 +292,7 @@ def to_environment(**given: Raw) -> dict[str, str]:
         for each in (row, *row.parts):
             raw = given.get(each.name)
             if raw is not None:
-                lines.setdefault(each.variable or row.variable, []).extend(_show(raw))
+                lines.setdefault(each.variable, []).extend(_show(raw))
     return {variable: "\n".join(shown) for variable, shown in lines.items() if shown}
 
 

@@ -17,7 +17,7 @@ from pasture.sealing import policy
 from pasture.serving import settings
 from pasture.serving.setting import OFF, ON
 from pasture.serving.settings import SETTINGS, ServerSettings, read_environment, to_environment
-from pasture.warmup import guard, lazy_imports
+from pasture.warmup import guard
 from pasture.warmup.requests import Request
 
 
@@ -27,8 +27,6 @@ def test_rows_have_the_defaults_of_the_rooms_that_they_do_not_import() -> None:
         tuple(policy.POLICIES),
     )
     assert settings.TOTAL_S == guard.TOTAL_S
-    assert settings.DEFAULT_PATTERNS == lazy_imports.DEFAULT_PATTERNS
-    assert settings.LAZY_IMPORTS == lazy_imports.VARIABLE
 
 
 def test_without_variables_the_arguments_count_and_then_the_defaults() -> None:
@@ -105,18 +103,11 @@ def test_modules_to_preload_are_names_with_commas_between_them() -> None:
 
 @pytest.mark.parametrize(
     "environ",
-    [{"PASTURE_PRELOAD": "tasks.py -x"}, {"PASTURE_PRELOAD": "a..b"}, {"PASTURE_ONCE": "ja"}],
+    [{"PASTURE_PRELOAD": "tasks.py -x"}, {"PASTURE_PRELOAD": "a..b"}, {"PASTURE_STRICT": "ja"}],
 )
 def test_what_names_no_module_and_is_no_choice_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         read_environment(environ)
-
-
-def test_once_is_as_the_engine_needs_it_unless_it_is_said() -> None:
-    assert read_environment({}).once is None
-    for once in (True, False):
-        environ = to_environment(once=once)
-        assert read_environment(environ).once is once
 
 
 @pytest.mark.parametrize(
