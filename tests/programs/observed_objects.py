@@ -68,7 +68,6 @@ def recorders():
     streams.begin()
     streams.arm()
     watch = held.Import()
-    watch.begin()
     with generators.observed():
         yield
         streams.note()

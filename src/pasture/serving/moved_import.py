@@ -60,7 +60,6 @@ def moved_import(
     if is_asked_for:
         return
     watch = held.Import()
-    watch.begin()
     try:
         yield
     except EndedBySignal:
