@@ -53,7 +53,7 @@ class SharedLifespan:
         self._loop.loop.set_default_executor(self._executor)
         self._before = {hazard.what for hazard in survey()}
         self._state: Mapping[str, Any] | None = None
-        self.session: Session | None = Session(application, self._loop.make)
+        self.session: Session | None = Session(application, lambda: self._loop.loop)
 
     def start(self) -> None:
         """Start the application, if it has a lifespan, or raise AppImportFailed."""
