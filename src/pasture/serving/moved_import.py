@@ -1,9 +1,8 @@
 """The import of an application that a plain server makes in each worker, moved into the parent.
 
-What it holds would be shared by workers, or missing in them. Then this program starts again as
-without pasture, in the same process, and the workers import. Owns that decision; what is looked at
-is `fork_safety.held`. Invariant: no worker is forked from a parent whose import holds what the
-user has not accepted.
+Where it holds what workers would share, or lack (`fork_safety.held`), this program starts again as
+without pasture, in the same process, and the workers import. Invariant: no worker is forked from a
+parent whose import holds what the user has not accepted.
 """
 
 from __future__ import annotations

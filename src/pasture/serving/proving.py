@@ -75,7 +75,6 @@ def prove(
 
 
 def _say(report: ProbeReport, expected: int, log: Log) -> None:
-    """Report what was checked, and no more than that."""
     of = f" of {expected}" if report.answered < expected else ""
     requests = f"{report.answered}{of} request{'' if expected == 1 else 's'}"
     line = f"{requests} answered, no 5xx, none slow, {report.seconds:.3f} s"
@@ -87,7 +86,7 @@ def _say(report: ProbeReport, expected: int, log: Log) -> None:
 
 
 def loop_factory(config: Any) -> Any:
-    """Of a configuration of uvicorn's: makes its event loop, in each version of uvicorn.
+    """What makes the event loop of a uvicorn's `Config`.
 
     None is asyncio's own, by the policy that uvicorn sets before 0.36.
     """

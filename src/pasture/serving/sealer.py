@@ -38,12 +38,13 @@ if TYPE_CHECKING:
 
 WORTH_A_ROUND_OBJECTS = 20_000
 """New objects that make another seal worth it: about 2 MB of private memory in each worker forked
-from then on. Another seal walks the whole heap again and leaves the older workers with pages that
-the parent has changed under them. docs/internals/child-and-exit.md has the figures."""
-
+from then on. docs/internals/child-and-exit.md has the figures."""
 
 IMPORT_S = 10.0
 """A fork waits so long for other threads to import: a worker could not import the same."""
+
+_STDERR = "pasture's own"
+"""Name of the handler that writes pasture's log to stderr."""
 
 _latest: Sealer | None = None
 """The one that was made last: that of the engine that started last."""
@@ -62,11 +63,10 @@ class Sealer:
             process fails; None for no probe.
         keeps_connections: whether this process uses its connections to databases between the forks;
             None is as `works`.
-        works: whether this process itself does its program's work between the forks. It is then
-            sealed once: each further seal would keep for good what happens to be in use then.
+        works: whether this process does its program's work between the forks. It is then sealed
+            once: each further seal would keep for good what happens to be in use.
         server: gives the pid of the process that users know as the server, where another is sealed.
-        serves: says which requests its workers serve, as a row of `servers.engines`; "" where
-            that is not known.
+        serves: says which requests its workers serve, as a row of `servers.engines`.
 
     Attributes:
         report: of the latest seal; None before the first.
@@ -311,17 +311,13 @@ def seal_before_forks(
     fork_hook.watch(before_fork, after)
 
 
-class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes pasture's log to stderr."""
-
-
 _is_off_said = False
 
 
 def is_off(log: Log | None = None) -> bool:
     """Whether `PASTURE=off` is set; the log says so once, on stderr where there is no `log`.
 
-    Asked before settings are read: one that makes no sense is no error then. Nothing is kept.
+    Asked before settings are read: one that makes no sense is not an error then.
     """
     global _is_off_said
     why = off.why()
@@ -335,9 +331,10 @@ def is_off(log: Log | None = None) -> bool:
 
 def show_log() -> None:
     """Write pasture's log to stderr; each line once, also where one program is several engines."""
-    if any(isinstance(handler, _Shown) for handler in log.handlers):
+    if any(handler.name == _STDERR for handler in log.handlers):
         return
-    handler = _Shown()
+    handler = logging.StreamHandler()
+    handler.name = _STDERR
     handler.setFormatter(logging.Formatter("pasture: %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)

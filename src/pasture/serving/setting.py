@@ -40,11 +40,7 @@ def read_switch(raw: Raw, name: str) -> bool:
 
 
 def at_need(place: str) -> Callable[..., Any]:
-    """A `module:function` that is imported when it is called first.
-
-    Most settings are never given: `pasture run` reads which there are, and a server would seal in
-    what belongs to those that it does not have.
-    """
+    """A `module:function` that is imported when it is called: most settings are never given."""
 
     def call(*arguments: Any) -> Any:
         module, _, name = place.partition(":")
@@ -65,11 +61,9 @@ class Setting:
     takes: type | tuple[str, ...] = str
     repeats: bool = False  # the option may be given several times
     default: Raw = None  # None where nothing is read then
-    # Makes the value of the raw ones of the setting and of its parts. By itself a setting is what
-    # it takes.
+    # Makes the value of the raw ones of the setting and of its parts; None for what it takes.
     parse: Callable[..., Any] | None = None
-    # Raises if a value of the option makes no sense, where `parse` is for all of them or is not
-    # used by `pasture run`.
+    # Raises if one value of the option makes no sense, where `parse` is for all of them.
     check: Callable[[str], object] | None = None
     parts: tuple[Setting, ...] = ()  # settings that are read with this one
     engines: Callable[[EngineRow], bool] | None = None  # whether an engine knows it; None if all do

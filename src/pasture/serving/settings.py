@@ -72,7 +72,6 @@ def _parse_requests(lines: str | Iterable[str], file: Raw) -> Requests:
 
 
 def _parse_probe(raw: Raw) -> str:
-    """A choice, or a switch as all others are written."""
     return "end" if raw == "end" else "on" if read_switch(raw, "PASTURE_PROBE") else "off"
 
 
@@ -152,7 +151,6 @@ class ServerSettings:
         f"or lack: {', '.join(ACCEPTABLE)}; commas between several.",
         default="",
         parse=parse_accepted,
-        check=parse_accepted,
     )
     strict: bool = setting(
         "PASTURE_STRICT",
