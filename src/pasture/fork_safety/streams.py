@@ -235,7 +235,8 @@ def loops(*, are_foreign: bool) -> Iterator[Hazard]:
     own: Any = getattr(sys.modules.get("asyncio.base_events"), "BaseEventLoop", None)
     kinds = type.__subclasses__(events.AbstractEventLoop) if events is not None else ()
     wanted = [kind for kind in kinds if (kind is not own) is are_foreign]
-    for kind in {type(one) for one in instances(wanted) if wanted and not _is_closed(one)}:
+    found = instances(wanted) if wanted else []
+    for kind in {type(one) for one in found if not _is_closed(one)}:
         name = f"an event loop ({kind.__module__}.{kind.__qualname__})"
         yield Hazard(name, _EACH, Reason.EVENT_LOOP, fate=SHARED)
 

@@ -14,7 +14,6 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 from pasture.fork_safety import comeback, fork_aware, inherited, kept, native_threads, streams
 from pasture.fork_safety.libraries import LIBRARIES
@@ -74,7 +73,7 @@ def _threads() -> Iterator[Hazard]:
         if one is not own and not _is_restarted(one)
         if not (streams.is_armed() and inherited.comes_back(one))
     ]
-    for thread in comeback.without_returning(others):
+    for thread in comeback.without_returning(others) if others else ():
         found.setdefault(_whose(thread), []).append(thread.name)
     for (owner, hint), names in found.items():
         named = f"{_named(names)} of {owner}" if owner else _named(names)
@@ -145,11 +144,13 @@ def _named(all_names: Sequence[str]) -> str:
 
 def _connections(files: Files) -> Iterator[Hazard]:
     """Connected streams, to another host or through a named socket of this one."""
-    # Asked only if there is a connection to ask for.
-    known = cache(lambda: fork_aware.sockets() | kept.sockets())
+    if not (found := streams.connected(files)):
+        return
     closed = tuple(filter(None, (library.closed_at_fork() for library in LIBRARIES)))
-    for one in streams.connected(files):
-        if not one.peer.endswith(closed) and one.inode not in known():
+    left = [one for one in found if not one.peer.endswith(closed)]
+    known = fork_aware.sockets() | kept.sockets() if left else ()
+    for one in left:
+        if one.inode not in known:
             words = f"to {one.peer}" if one.peer else f"from {one.own}"
             yield Hazard(f"the connection {words}", CLOSE_OR_OPEN, Reason.CONNECTION)
 

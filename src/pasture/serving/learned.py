@@ -40,7 +40,7 @@ _names: list[str] | None = None
 
 
 def prepare(
-    path: Path | None,
+    path: Path,
     policy: Policy,
     write: Log = write_to_log,
     start_again: restart.Restart | None = None,
@@ -50,8 +50,6 @@ def prepare(
 
     What is tried and built is so in a context of `as_worker`.
     """
-    if path is None:
-        return
     from pasture.learning import file, recorder  # few servers have one
 
     global _recorder, _names

@@ -130,14 +130,7 @@ class Sealer:
         if module := held.wait_for_imports(IMPORT_S):
             self._log(logging.WARNING, f"{module} is still imported: a worker will wait for it")
         if self.report is None:
-            with generators.observed(), self._as_worker():
-                preload.load(self._settings.preload, is_needed=self._settings.strict)
-            with generators.observed(), self._forking():  # an entry may draw, of known modules
-                learned.prepare(
-                    *(self._settings.auto, self._settings.policy, self._log, self._start_again),
-                    as_worker=self._as_worker,
-                )
-            learned.choose_code(self._settings.policy, ran=False)
+            self._load()
             if warm_up is None:
                 self._seal(None, strict=self._settings.strict)
             else:
@@ -148,6 +141,20 @@ class Sealer:
                 self._log(logging.INFO, f"{new_objects} new objects since the seal")
                 self._seal(None, strict=False)
         recorder.expect_worker()
+
+    def _load(self) -> None:
+        """Import what the settings name, and build what was learned."""
+        settings = self._settings
+        if settings.preload:
+            with generators.observed(), self._as_worker():
+                preload.load(settings.preload, is_needed=settings.strict)
+        if settings.auto is not None:
+            with generators.observed(), self._forking():  # an entry may draw, of known modules
+                learned.prepare(
+                    *(settings.auto, settings.policy, self._log, self._start_again),
+                    as_worker=self._as_worker,
+                )
+            learned.choose_code(settings.policy, ran=False)
 
     def before_fork_or_end(self, *arguments: Any) -> None:
         """`before_fork` in a hook that must not raise; ends the process where that is refused.

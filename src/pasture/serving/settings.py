@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, UsageError, guess
 from pasture.reasons import ACCEPTABLE, Reason
-from pasture.serving.setting import Raw, Setting, at_need, read_switch, setting
+from pasture.serving.setting import Raw, Setting, at_need, read_all, read_switch, setting
 from pasture.trust.untrusted_text import complain
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def parse_modules(text: str) -> tuple[str, ...]:
     return names
 
 
-def _parse_requests(lines: str | Iterable[str], file: Raw) -> Requests:
-    found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines)
+def _parse_requests(lines: str | Iterable[str] | None, file: Raw) -> Requests:
+    found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines or ())
     return found if file is None else found + read_requests(Path(file))
 
 
@@ -96,17 +96,15 @@ class ServerSettings:
         "--policy",
         metavar="NAME",
         help=f"What is done to the heap: {', '.join(POLICIES)}.  [default: {DEFAULT_POLICY}]",
-        default=DEFAULT_POLICY,
         parse=find_policy,
     )
-    warm_up: Requests = setting(
+    warm_up: Requests | None = setting(
         "PASTURE_WARM",
         "--warm",
         metavar="[METHOD] URL",
         help="Request to serve before the fork, a path or full URL, or 'Name: value' for a header "
         "of all; repeat for more.",
         repeats=True,
-        default="",
         parse=_parse_requests,
         check=lambda line: parse_lines([line]),
         parts=(
@@ -132,7 +130,7 @@ class ServerSettings:
         "--preload",
         metavar="MODULES",
         help="Modules to import before the fork, as in my_tasks,my_models.",
-        default="",
+        default=(),
         parse=parse_modules,
     )
     auto: Path | None = setting(
@@ -149,7 +147,7 @@ class ServerSettings:
         metavar="KINDS",
         help="Seal although the application's import holds such things, which workers then share "
         f"or lack: {', '.join(ACCEPTABLE)}; commas between several.",
-        default="",
+        default=frozenset(),
         parse=parse_accepted,
     )
     strict: bool = setting(
@@ -235,6 +233,8 @@ _ROWS: Mapping[str, Setting] = MappingProxyType(
     {field.name: field.metadata["row"] for field in dataclasses.fields(ServerSettings)}
 )
 
+_LEFT = {name: row for name, row in _ROWS.items() if name not in ("policy", "warm_up")}
+
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {each.name: each for row in _ROWS.values() for each in (row, *row.parts)}
 )
@@ -257,15 +257,14 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     given = {name: raw for name, raw in given.items() if raw is not None}
     if environ.get(SETTINGS["refork"].variable) or "refork" in given:
         given.setdefault("policy", "refork")
-    policy = _ROWS["policy"].read(environ, given)
+    policy = find_policy(_ROWS["policy"].read(environ, given))
     if policy.refork:
         given.setdefault("refork", ",".join(map(str, policy.refork)))
     warm_up = _ROWS["warm_up"].read(environ, {})
-    if not warm_up:  # a trial's requests are not mixed with those of a configuration
-        warm_up += _ROWS["warm_up"].read({}, given)
-    values = {"policy": policy, "warm_up": warm_up}
-    left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
-    return ServerSettings(**values, **left)
+    # A trial's requests are not mixed with those of a configuration.
+    if not warm_up and (configured := _ROWS["warm_up"].read({}, given)):
+        warm_up = configured if warm_up is None else warm_up + configured
+    return ServerSettings(policy=policy, warm_up=warm_up, **read_all(_LEFT, environ, given))
 
 
 def check_given(**given: Raw) -> None:

@@ -40,6 +40,8 @@ def warm_up_as_set(
     """
     from pasture.warmup.warmup import warm_up  # now: it is sealed in
 
+    assert settings.warm_up is not None
+
     def log_answer(answer: Answer) -> None:  # the seal's report warns of those that failed
         log(logging.DEBUG, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")
 

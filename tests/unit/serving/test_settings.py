@@ -18,7 +18,12 @@ from pasture.serving import settings
 from pasture.serving.setting import OFF, ON
 from pasture.serving.settings import SETTINGS, ServerSettings, read_environment, to_environment
 from pasture.warmup import guard
-from pasture.warmup.requests import Request
+from pasture.warmup.requests import Request, Requests
+
+
+def asked(settings: ServerSettings) -> Requests:
+    assert settings.warm_up is not None
+    return settings.warm_up
 
 
 def test_rows_have_the_defaults_of_the_rooms_that_they_do_not_import() -> None:
@@ -33,7 +38,7 @@ def test_without_variables_the_arguments_count_and_then_the_defaults() -> None:
     assert read_environment({}).policy.name == "seal"
     settings = read_environment({}, policy="freeze", warm=["/a"])
     assert settings.policy.name == "freeze"
-    assert settings.warm_up.requests == (Request("GET", "/a"),)
+    assert asked(settings).requests == (Request("GET", "/a"),)
     assert settings.report_file is None
 
 
@@ -41,8 +46,8 @@ def test_variables_win() -> None:
     environ = {"PASTURE_POLICY": "stock", "PASTURE_WARM": "/b\nCookie: x=1"}
     settings = read_environment(environ, policy="freeze", warm=["/a"])
     assert settings.policy.name == "stock"
-    assert settings.warm_up.requests == (Request("GET", "/b"),)
-    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+    assert asked(settings).requests == (Request("GET", "/b"),)
+    assert asked(settings).headers == (("Cookie", "x=1"),)
 
 
 def test_files_add_to_the_requests(tmp_path: Path) -> None:
@@ -53,8 +58,8 @@ def test_files_add_to_the_requests(tmp_path: Path) -> None:
         "PASTURE_REPORT_FILE": str(tmp_path / "report"),
     }
     settings = read_environment(environ)
-    assert [request.path for request in settings.warm_up.requests] == ["/a", "/b"]
-    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+    assert [request.path for request in asked(settings).requests] == ["/a", "/b"]
+    assert asked(settings).headers == (("Cookie", "x=1"),)
     assert settings.report_file == tmp_path / "report"
 
 
@@ -75,12 +80,12 @@ def test_options_survive_the_way_through_the_environment(
     monkeypatch.chdir("/")
     settings = read_environment(environ)
     assert settings.policy.name == "freeze"
-    assert [str(request) for request in settings.warm_up.requests] == [
+    assert [str(request) for request in asked(settings).requests] == [
         "GET /a",
         "POST /b",
         "GET /c",
     ]
-    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+    assert asked(settings).headers == (("Cookie", "x=1"),)
 
 
 def test_options_that_were_not_given_leave_no_variable() -> None:
@@ -177,7 +182,7 @@ ROW = """\
         metavar="SECONDS",
         help="How long grass grows.",
         takes=float,
-        default=2,
+        default=2.0,
         parse=parse_seconds,
     )
 """
@@ -243,5 +248,5 @@ def test_requests_of_the_variables_take_the_place_of_all_that_a_configuration_li
 ) -> None:
     (tmp_path / "warm").write_text("/file\n")
     environ = {"PASTURE_WARM_FILE": str(tmp_path / "warm")}
-    found = read_environment(environ, warm=["/given"]).warm_up.requests
+    found = asked(read_environment(environ, warm=["/given"])).requests
     assert [request.path for request in found] == ["/file"]
