@@ -66,13 +66,6 @@ def test_a_program_that_starts_processes_is_sealed_once():
 
 
 @pytest.mark.once
-def test_another_variable_has_it_sealed_again():
-    done = run("working_parent.py", "pool", PASTURE="seal", PASTURE_ONCE="0")
-    assert done.stderr.count(SEALED) == 2
-    assert json.loads(done.stdout.splitlines()[-1]) == [True, True]
-
-
-@pytest.mark.once
 @pytest.mark.parametrize(
     "variables",
     [

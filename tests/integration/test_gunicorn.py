@@ -43,7 +43,7 @@ def test_requests_of_the_warm_up_are_served_by_the_master(serve, tmp_path):
     (tmp_path / "warm").write_text("GET /collector\nX-Token: 1\n")
     server = serve(
         options=(
-            *("--warm", "/who", "--warm", "/fail", "--warm-header", "Cookie: a=b"),
+            *("--warm", "/who", "--warm", "/fail", "--warm", "Cookie: a=b"),
             *("--warm-file", str(tmp_path / "warm")),
         )
     )

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from pasture.fork_safety.open_files import is_locked, open_files
+from pasture.fork_safety.open_files import Files, is_locked
 
 _OF_PATHS = os.O_NOFOLLOW | os.O_TMPFILE
 """They stay among the flags of a file that was opened so; its path in /proc is a link."""
@@ -27,17 +27,17 @@ _before: frozenset[_File] | None = None
 _noted: frozenset[_File] = frozenset()
 
 
-def begin() -> None:
+def begin(files: Files) -> None:
     """Remember what is open before the application is loaded. The first call counts."""
     global _before
     if _before is None:
-        _before = frozenset(_regular())
+        _before = frozenset(_regular(files))
 
 
-def note() -> None:
+def note(files: Files) -> None:
     """Remember what children get for their own. In the parent, before the forks."""
     global _noted
-    found = frozenset(_regular()) - (_before or frozenset())
+    found = frozenset(_regular(files)) - (_before or frozenset())
     _noted = frozenset(one for one in found if not is_locked(one[0]))
 
 
@@ -45,9 +45,11 @@ def take() -> None:
     """Open what was noted again. In each child, right after the fork; not in its own children."""
     global _noted
     noted, _noted = _noted, frozenset()
-    for one in noted.intersection(_regular()):
+    for number, device, inode in noted:
         with suppress(OSError):
-            _open_again(one[0])
+            what = os.fstat(number)
+            if (what.st_dev, what.st_ino) == (device, inode):
+                _open_again(number)
 
 
 def _open_again(number: int) -> None:
@@ -71,9 +73,6 @@ def replace(number: int, path: str) -> None:
         os.close(own)
 
 
-def _regular() -> Iterator[_File]:
-    return (
-        (number, what.st_dev, what.st_ino)
-        for number, what in open_files()
-        if stat.S_ISREG(what.st_mode)
-    )
+def _regular(files: Files) -> Iterator[_File]:
+    regular = ((number, what) for number, what in files if stat.S_ISREG(what.st_mode))
+    return ((number, what.st_dev, what.st_ino) for number, what in regular)

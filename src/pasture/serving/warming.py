@@ -33,13 +33,14 @@ def warm_up_as_set(
     shared: SharedLifespan | None = None,
     **named: Any,
 ) -> WarmUpReport:
-    """Serve the settings' requests within their limit of time.
+    """Serve the settings' requests, with a line of the log before each and one at the end.
 
-    The log has a line before each request, and one at the end. `shared` is the application's
-    lifespan, where it has been started once for all workers; `host` and `protocol` are those of
-    `pasture.warm_up`.
+    `shared` is the application's lifespan, where it has been started once for all workers; `named`
+    are arguments of `pasture.warm_up`.
     """
     from pasture.warmup.warmup import warm_up  # now: it is sealed in
+
+    assert settings.warm_up is not None
 
     def log_answer(answer: Answer) -> None:  # the seal's report warns of those that failed
         log(logging.DEBUG, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")
