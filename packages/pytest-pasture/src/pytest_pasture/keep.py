@@ -8,7 +8,6 @@ when the second one greets.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import os
 import resource
@@ -49,7 +48,6 @@ MAX_KEPT = 4
 """Kept processes of one folder; the one that was unused for longest ends."""
 
 _ANSWER_LIMIT_S = 10.0
-_STANDBY = "s"  # behind the root in the name of a standby
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc", "uts")
 
 
@@ -136,39 +134,20 @@ class Place(NamedTuple):
         if not self.folder.is_dir():
             return 0
         with self.locked() as folder:
-            for path in Path(folder).glob(f"{self.root}{_STANDBY}-*"):
-                _stop(str(path))
             return sum(_stop(str(path)) for path in Path(folder).glob(f"{self.root}-*"))
 
 
 def place_of(config: pytest.Config) -> Place:
     """Where a run with these options finds what was kept."""
-    return _place(config, "", config.args, vars(config.option))
-
-
-def standby_of(config: pytest.Config, words: list[str]) -> Place:
-    """Where a run finds a process that has loaded the first conftests.
-
-    Args:
-        words: of the command line. Options that only a conftest knows are among them.
-    """
-    known, unknown = config._parser.parse_known_and_unknown_args(
-        words, namespace=copy.copy(config.option)
-    )
-    return _place(config, _STANDBY, unknown, vars(known))
-
-
-def _place(
-    config: pytest.Config, kind: str, words: list[str], options: Mapping[str, object]
-) -> Place:
+    options = sorted(vars(config.option).items())
     identity = (
         *(sys.executable, sys.prefix, sys.version, sys.flags, sys.warnoptions, sys._xoptions),
-        *(config.inipath, config.invocation_params.dir, words),
-        {name: _plain(one) for name, one in sorted(options.items()) if name not in OF_A_RUN},
+        *(config.inipath, config.invocation_params.dir, config.args),
+        {name: _plain(one) for name, one in options if name not in OF_A_RUN},
     )
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     above = Path(runtime or f"{tempfile.gettempdir()}/pasture-{os.geteuid()}")
-    root = _digest(str(config.rootpath)) + kind
+    root = _digest(str(config.rootpath))
     return Place(above / "pytest-pasture", root, f"{root}-{_digest(repr(identity))}")
 
 
@@ -188,7 +167,7 @@ def limit_s(config: pytest.Config) -> float:
 def hello_of(config: pytest.Config) -> Hello:
     """What this process has, as another one would inherit it."""
     options = {name: value for name, value in vars(config.option).items() if name in OF_A_RUN}
-    return Hello(options, dict(os.environ), conditions())
+    return Hello(options, dict(os.environ), dict(_conditions()))
 
 
 def take_terminal(environment: Mapping[str, str]) -> None:
@@ -253,12 +232,8 @@ def _stop(path: str) -> bool:
     return True
 
 
-def conditions() -> dict[str, Any]:
-    """What a process inherits, by a name for users."""
-    return dict(_conditions())
-
-
 def _conditions() -> Iterator[tuple[str, Any]]:
+    """What a process inherits, by a name for users."""
     mask = os.umask(0)
     os.umask(mask)
     yield "the mask of new files", mask

@@ -56,9 +56,9 @@ class Keeper:
         Raises:
             OSError: this process cannot be kept, and goes on as that of the first run.
         """
-        waiting = Waiting(self.place.listen(), self.limit_s, 2, self._against)
+        waiting = Waiting(self.place.listen(), self.limit_s, self._against)
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        later = waiting.fork()
+        later = waiting.fork() != 0
         if later:
             mold.control.close()
             for descriptor in mold.first_sockets:

@@ -7,7 +7,6 @@ until the seal, and restores all that it replaced.
 
 from __future__ import annotations
 
-import atexit
 import os
 import socket
 import sys
@@ -83,7 +82,6 @@ class LookOut:
 
     worker: str | None = None  # in the mold: what packages with a card get for an answer
     is_loading = False  # the session: not what is shared by its mark
-    at_exit = False  # what is called at the exit is not the standard library's alone
 
     def __init__(self) -> None:
         self.noted: list[Finding] = []
@@ -110,7 +108,6 @@ class LookOut:
         self._undo.append(lambda: setattr(os.environ, "__class__", plain))
         for name in _MAKERS:
             self._wrap(tempfile, name, self._note_file)
-        self._wrap(atexit, "register", self._note_exit)
         self._replace(os, "getpid", _GetPid(self._note_pid))
         self._watch_ports()
 
@@ -195,10 +192,6 @@ class LookOut:
         is_of_others = is_of_python(frame) or is_installed(name)
         if self.is_loading and not is_of_others and not name.startswith(_OWN_AND_PASTURE):
             self.note("process-id", "asks for its process id")
-
-    def _note_exit(self, function: object) -> None:
-        if not is_of_python(sys._getframe(2)):  # what registers it
-            self.at_exit = True
 
     def stop(self) -> None:
         self.is_loading = False

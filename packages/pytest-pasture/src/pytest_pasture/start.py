@@ -20,7 +20,6 @@ from pytest_pasture.inputs import Inputs
 from pytest_pasture.keeper import Keeper
 from pytest_pasture.lookout import LookOut, findings_of
 from pytest_pasture.report import Report
-from pytest_pasture.standby import Standby
 
 LOOKOUT = pytest.StashKey[LookOut]()
 INHERITED = pytest.StashKey[list[int]]()
@@ -36,13 +35,6 @@ def look_out(early_config: pytest.Config) -> None:
         early_config.stash[INPUTS] = Inputs()
         early_config.stash[INPUTS].start()
         early_config.stash[INHERITED] = streams.inherited()
-
-
-def leave_standby(early_config: pytest.Config, standby: Standby) -> None:
-    """Leave one for later runs, unless the first conftests made what its children cannot have."""
-    lookout = early_config.stash[LOOKOUT]
-    if not (lookout.at_exit or lookout.findings or mold.processes() or survey()):
-        standby.leave(early_config.stash[INPUTS], early_config.stash[INHERITED])
 
 
 @pytest.hookimpl
