@@ -263,7 +263,7 @@ demo-%: .venvs/3.14/.stamp
 #: lab, lab-quick | The published experiments, run again: a table and var/lab/report.html; in minutes
 lab: .venvs/3.14/.stamp
 	@tools/services nginx >/dev/null; tools/services httperf >/dev/null; \
-	    .venvs/3.14/bin/pasture lab run --all --results var/lab $(ARGS)
+	    .venvs/3.14/bin/pasture lab --all --results var/lab $(ARGS)
 lab-quick:
 	@$(MAKE) lab ARGS="--quick $(ARGS)"
 
