@@ -51,7 +51,6 @@ class ProgramPlan:
     rounds: int = 1
     figure: re.Pattern[str] | None = None  # its first group is a number that the program prints
     env: Mapping[str, str]  # added to the program's
-    chdir: Path | None = None
     log_dir: Path | None = None
 
 
@@ -106,7 +105,7 @@ def _run(
     began = time.monotonic()
     used_s, series = 0.0, Series()
     most: Sample | None = None
-    with Group(command, log=log, env={**os.environ, **plan.env}, cwd=plan.chdir) as group:
+    with Group(command, log=log, env={**os.environ, **plan.env}) as group:
         while (code := group.exit_code()) is None:
             elapsed_s = time.monotonic() - began
             used_s = max(used_s, processor_s(group.pid))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.metadata import version
 from types import MappingProxyType
 
 from pasture.errors import UsageError
@@ -26,13 +27,13 @@ from pasture_tools.trial.servers.facts import (
     called_without,
 )
 
-_CONTROL_SOCKET = "control_socket"
+_WITH_CONTROL_SOCKET = 25, 1  # of gunicorn
 
 
 def _gunicorn(start: Start) -> list[str]:
     """Socket and pid file come last: a configuration file may name a server in production's."""
     own = ["--pid", str(start.folder / "pid")]
-    if _CONTROL_SOCKET in start.features:
+    if tuple(map(int, version("gunicorn").split(".")[:2])) >= _WITH_CONTROL_SOCKET:
         own += ["--control-socket", str(start.folder / "control")]
     return [
         *start.plain_or_by_pasture("gunicorn", "-m", "gunicorn", under=PLAIN),
@@ -45,12 +46,8 @@ _GUNICORN = ServerFacts(
     install="gunicorn",
     command=_gunicorn,
     served_by=("{app}", "-w", "{workers}"),
-    # 25.1 and newer have one.
-    features="from gunicorn.config import KNOWN_SETTINGS as known; "
-    f"print(*(s.name for s in known if s.name == '{_CONTROL_SOCKET}'))",
     phrases=Phrases(
         not_found=re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE),
-        steps="[INFO]",
         called_wrongly=called_without("send"),
         wrong_kind="the application is an ASGI one and the worker is not",
         wrong_kind_hint="pasture try APP --server uvicorn; or choose a worker for ASGI: "
