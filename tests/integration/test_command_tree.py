@@ -46,7 +46,7 @@ NEEDED = {
     "metrics": ("999999999",),
     "top": ("999999999",),
     "image build": ("--mode", "7"),
-    "image check": ("empty",),
+    "image show": ("empty",),
     "image install": ("empty",),
     "lab": ("nothing",),
 }
