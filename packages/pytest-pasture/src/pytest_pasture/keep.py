@@ -16,7 +16,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -247,14 +247,8 @@ def _conditions() -> Iterator[tuple[str, Any]]:
     yield "the signals", (sorted(ignored), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     yield "the limits", {name: resource.getrlimit(getattr(resource, name)) for name in limits}
-    yield "the namespaces", [_link(f"/proc/self/ns/{name}") for name in _NAMESPACES]
-
-
-def _link(path: str) -> str:
-    try:
-        return str(Path(path).readlink())
-    except OSError:
-        return ""
+    with suppress(OSError):
+        yield "the namespaces", [str(Path(f"/proc/self/ns/{name}").readlink()) for name in _NAMESPACES]
 
 
 def _plain(value: object) -> object:

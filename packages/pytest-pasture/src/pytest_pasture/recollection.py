@@ -12,7 +12,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -139,11 +139,6 @@ def conftests(config: pytest.Config) -> list[Path]:
     manager = config.pluginmanager
     folders = {one for folder in manager._dirpath2confmods for one in (folder, *folder.parents)}
     return [folder / "conftest.py" for folder in folders if manager._is_in_confcutdir(folder)]
-
-
-def suffixes(nodes: Iterable[pytest.File]) -> set[str]:
-    """Of files that were collected."""
-    return {node.path.suffix for node in nodes}
 
 
 def _short(path: str) -> str:

@@ -7,7 +7,6 @@ registers this module where a run wants it.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -47,12 +46,23 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     lookout = config.stash.get(LOOKOUT, None)
     if lookout is None:
         return None
-    if _is_distributed(config):
+    option: Any = config.option
+    if (
+        config.pluginmanager.hasplugin("xdist")
+        and option.dist != "no"
+        and option.tx
+        and not (option.collectonly or getattr(option, "looponfail", False))
+    ):
         report = config.stash[REPORT] = Report(config)
         config.pluginmanager.register(report, "pasture-report")
         reason = nodes.reason_against(config) or _hazard(config, lookout)
         if reason is None:
-            report.mold = Mold(config, lookout, report.plain, _keeper(config))
+            keeper = None
+            if (inputs := config.stash.get(INPUTS, None)) is not None:
+                place, hello = keep.place_of(config), keep.hello_of(config)
+                inherited = config.stash[INHERITED]
+                keeper = Keeper(keep.limit_s(config), place, hello, inputs, inherited)
+            report.mold = Mold(config, lookout, report.plain, keeper)
             config.stash[nodes.MOLD] = report.mold
             config.pluginmanager.register(nodes.Order(report.mold), "pasture-order")
             dsession.NodeManager = nodes.NodeManager
@@ -60,13 +70,6 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
             report.plain(reason)
     _look_no_more(config)
     return None
-
-
-def _keeper(config: pytest.Config) -> Keeper | None:
-    if (inputs := config.stash.get(INPUTS, None)) is None:
-        return None
-    place, hello = keep.place_of(config), keep.hello_of(config)
-    return Keeper(keep.limit_s(config), place, hello, inputs, config.stash[INHERITED])
 
 
 def _stop(config: pytest.Config) -> int:
@@ -87,18 +90,6 @@ def _look_no_more(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     _look_no_more(config)
-
-
-def _is_distributed(config: pytest.Config) -> bool:
-    option: Any = config.option
-    return (
-        config.pluginmanager.hasplugin("xdist")
-        and option.dist != "no"
-        and bool(option.tx)
-        and not option.collectonly
-        and not getattr(option, "looponfail", False)
-        and sys.platform == "linux"
-    )
 
 
 def _hazard(config: pytest.Config, lookout: LookOut) -> str | None:
