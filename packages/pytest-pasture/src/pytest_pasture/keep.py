@@ -248,7 +248,8 @@ def _conditions() -> Iterator[tuple[str, Any]]:
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     yield "the limits", {name: resource.getrlimit(getattr(resource, name)) for name in limits}
     with suppress(OSError):
-        yield "the namespaces", [str(Path(f"/proc/self/ns/{name}").readlink()) for name in _NAMESPACES]
+        links = (Path(f"/proc/self/ns/{name}").readlink() for name in _NAMESPACES)
+        yield "the namespaces", list(map(str, links))
 
 
 def _plain(value: object) -> object:
