@@ -35,7 +35,7 @@ _OTHER_MEMORY = {"architecture": "the architecture", "os_page_bytes": "the size 
 _OTHER_SPEED = ("processor", "processors")
 _MIN_ROUNDS_OF_TIMES = 3
 _MAX_NAMES = 3
-_NEW_BASELINE = "record a new baseline with --json where that is meant"
+_NEW_BASELINE = "if that is intended, record a new baseline with --json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,14 +124,14 @@ def read_baseline(path: Path, max_growth: str) -> Baseline:
     found = read_trial(path)
     if found.get("schema") != SCHEMA:
         raise UsageError(
-            f"{path} is a document of schema {found.get('schema')}, and not of {SCHEMA}",
+            f"{path} has schema {found.get('schema')}; this pasture reads {SCHEMA}",
             hint="compare it with the version of pasture that wrote it",
         )
     try:
         _look_through(found)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
-            f"{path} is not whole: {error!r}", hint="pasture try --json FILE writes one"
+            f"{path} is not a complete trial: {error!r}", hint="pasture try --json FILE writes one"
         ) from None
     return Baseline(path, found, _fraction(max_growth))
 
@@ -142,7 +142,7 @@ def _fraction(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < math.inf:
-        raise UsageError(f"{text!r} is no share of growth", hint="as in 10%")
+        raise UsageError(f"{text!r} is not a percentage", hint="as in 10%")
     return value
 
 
@@ -204,7 +204,7 @@ def compare(baseline: Baseline, trial: Document) -> Comparison:
     not_compared = [f"{BOOT.heading}: {why_no_times}"] if why_no_times else []
     for policy in set(old["policies"]) ^ set(new["policies"]):
         whose = "this trial" if policy in old["policies"] else "the baseline"
-        not_compared.append(f"{policy}: {whose} has no figures of it")
+        not_compared.append(f"{policy}: {whose} did not measure it")
     return Comparison(baseline, tuple(changes), tuple(sorted(not_compared)))
 
 
@@ -213,7 +213,7 @@ def _require_same_urls(before: Document, now: Document) -> None:
     if changed:
         names = some(sorted(changed), _MAX_NAMES)
         raise UsageError(
-            f"the baseline is of another load: {names} is in one of them alone",
+            f"the baseline is of another load: {names} is in only one of them",
             hint=_NEW_BASELINE,
         )
 
@@ -226,7 +226,7 @@ def _why_no_times(baseline: Document, trial: Document) -> str:
             return f"the {key} of the machine was {was.get(key)} and is {is_now[key]}"
     rounds = min(baseline["load"]["rounds"], trial["load"]["rounds"])
     if rounds < _MIN_ROUNDS_OF_TIMES:
-        return f"times of fewer than {_MIN_ROUNDS_OF_TIMES} rounds say little: --rounds 3"
+        return f"times need {_MIN_ROUNDS_OF_TIMES} rounds or more: --rounds 3"
     return ""
 
 

@@ -125,6 +125,6 @@ def _check_files(plan: TrialPlan) -> None:
         raise UsageError("the working directory was deleted", hint="change to another") from None
     meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
     if meant and plan.app.partition(":")[0].endswith(".py"):
-        raise UsageError(f"{plan.app} is a file, and no application in a module", hint=meant)
+        raise UsageError(f"{plan.app} is a file, not an application in a module", hint=meant)
     if not plan.urls:
         raise UsageError("no URL to request", hint="name one with --url")

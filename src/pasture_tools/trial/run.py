@@ -206,7 +206,7 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
     if sample is not None:
         return sample
     raise ServerFailed(
-        f"the workers under {job.policy} do not stay alive",
+        f"the workers under {job.policy} keep exiting",
         hint="the server's log ends with\n" + tail(group.log),
     )
 

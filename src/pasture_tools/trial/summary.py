@@ -17,8 +17,8 @@ from pasture_tools.trial.measurement import (
 
 _MIN_SAVING = 0.01  # below is noise
 _ONE_ROUND = (
-    "One round: requests a second, latencies and times of one run may differ by a tenth and more "
-    "from the next; --rounds 3 shows their spread."
+    "One round: requests a second, latencies and times of two runs may differ by a tenth or more; "
+    "--rounds 3 shows their spread."
 )
 
 

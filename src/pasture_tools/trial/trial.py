@@ -190,17 +190,17 @@ class _Trial:
         if found and len(reference) == 1 and not self.interrupted:
             urls = len({d.url for differing in found.values() for d in differing})
             differ = f"answers of {count(urls, 'URL')} differ"
-            self.emit(Started(self.reference, None, f"once more, since {differ}"))
+            self.emit(Started(self.reference, None, f"again, since {differ}"))
             reference.extend(self._confirming_run())
             expected = responses.merge(run.answers for run in reference)
             found = self._differences(expected)
             self.emit(
-                Finished(self.reference, "" if found else "its answers differ from run to run, too")
+                Finished(self.reference, "" if found else "its own answers differ from run to run")
             )
         if found and len(reference) == 1:
             self.notes.append(
-                f"{self.reference} was not run again to confirm that answers differ: a body may "
-                "change with each start"
+                f"{self.reference} did not run again, so a body that changes with each start may "
+                "count as different"
             )
         return expected, found
 

@@ -106,8 +106,8 @@ def test_policies_of_one_trial_alone_are_named(trial: MakeTrial) -> None:
 
     not_compared = compared(before, now).not_compared
 
-    assert "freeze: this trial has no figures of it" in not_compared
-    assert "stock: the baseline has no figures of it" in not_compared
+    assert "freeze: this trial did not measure it" in not_compared
+    assert "stock: the baseline did not measure it" in not_compared
 
 
 def test_other_urls_are_refused(trial: MakeTrial) -> None:
@@ -191,7 +191,7 @@ def test_a_document_that_lacks_a_part_is_refused(
     file = tmp_path / "try.json"
     file.write_text(json.dumps(document))
 
-    with pytest.raises(UsageError, match=f"is not whole.*{key}"):
+    with pytest.raises(UsageError, match=f"is not a complete trial.*{key}"):
         read_baseline(file, "10%")
 
 
@@ -201,7 +201,7 @@ def test_a_share_that_is_none_is_refused(trial: MakeTrial, tmp_path: Path, text:
     file.write_text(json.dumps(trial(5 * MB)))
 
     assert read_baseline(file, "2.5%").max_growth == 0.025
-    with pytest.raises(UsageError, match="share"):
+    with pytest.raises(UsageError, match="percentage"):
         read_baseline(file, text)
 
 

@@ -111,7 +111,7 @@ def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: Ma
     assert [job.policy for job in stage.jobs] == ["stock", "freeze", "seal", "stock"]
     assert stage.jobs[-1].requests < 1000
     assert [bool(p.disagreements) for p in result.policies] == [False, True, True]
-    assert Started("stock", None, "once more, since answers of 1 URL differ") in stage.events
+    assert Started("stock", None, "again, since answers of 1 URL differ") in stage.events
 
 
 def test_the_confirming_run_is_not_part_of_the_figures(make_run: MakeRun) -> None:
@@ -292,7 +292,7 @@ def test_an_interrupt_while_differences_are_confirmed_keeps_all_runs(make_run: M
 
     assert result.interrupted
     assert [len(p.runs) for p in result.policies] == [1, 1]
-    assert any("was not run again" in note for note in result.notes)
+    assert any("did not run again" in note for note in result.notes)
 
 
 def test_requests_that_timed_out_are_noted_as_such_and_are_no_difference(
@@ -316,10 +316,10 @@ def test_requests_that_timed_out_are_noted_as_such_and_are_no_difference(
     [
         (({200: 4}, {200: 4}, {404: 4}), (), ""),
         (({302: 4}, {200: 4}, {200: 4}), (("Cookie", "s=1"),), ""),
-        (({302: 4}, {404: 4}, {200: 4}), (("Cookie", "s=1"),), "302, 404: is the session in the"),
-        (({302: 4}, {404: 4}, {200: 4}), (), "2 of 3 URLs answered with nothing but 302, 404"),
-        (({401: 4}, {200: 4}, {200: 4}), (("Cookie", "s=1"),), "401: is the session in"),
-        (({401: 4}, {200: 4}, {200: 4}), (), "1 of 3 URLs answered with nothing but 401: do they"),
+        (({302: 4}, {404: 4}, {200: 4}), (("Cookie", "s=1"),), "302, 404: has the session in the"),
+        (({302: 4}, {404: 4}, {200: 4}), (), "2 of 3 URLs answered only 302, 404"),
+        (({401: 4}, {200: 4}, {200: 4}), (("Cookie", "s=1"),), "401: has the session in"),
+        (({401: 4}, {200: 4}, {200: 4}), (), "1 of 3 URLs answered only 401: do they"),
     ],
 )
 def test_a_load_that_is_turned_away_is_noted_once(
@@ -355,8 +355,8 @@ def test_answers_that_differ_with_each_start_are_said_to_do_so(stage: Stage) -> 
     stage.answer = lambda job, number: next(bodies)
     stage.try_out(policies=("stock", "seal"))
     said = [e.text for e in stage.events if isinstance(e, Started | Finished) and e.text]
-    assert said[-2] == "once more, since answers of 1 URL differ"
-    assert said[-1] == "its answers differ from run to run, too"
+    assert said[-2] == "again, since answers of 1 URL differ"
+    assert said[-1] == "its own answers differ from run to run"
 
 
 def test_a_trial_that_is_stopped_is_interrupted_where_it_waits(stage: Stage) -> None:

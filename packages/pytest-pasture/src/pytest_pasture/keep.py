@@ -70,7 +70,7 @@ class Place(NamedTuple):
         try:
             status = os.fstat(descriptor)
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                raise PermissionError(f"{self.folder} is not this user's alone")
+                raise PermissionError(f"other users can access {self.folder}")
             locks.lock(descriptor)
             yield f"/proc/self/fd/{descriptor}"  # a path of any length fits in a socket's name
         finally:
@@ -122,7 +122,7 @@ class Place(NamedTuple):
                 try:
                     Channel(connection).send(hello, theirs.socket.fileno(), 2)
                 except OSError as error:
-                    return f"its process cannot be asked: {error.strerror}"
+                    return f"the kept process does not answer: {error.strerror}"
             answer = Channel(connection).receive()
         if isinstance(answer, Kept):
             return ours, answer.pid
@@ -161,7 +161,7 @@ def limit_s(config: pytest.Config) -> float:
     try:
         return 60 * float(minutes)
     except ValueError:
-        raise pytest.UsageError(f"pasture_keep_minutes is no number: {minutes!r}") from None
+        raise pytest.UsageError(f"pasture_keep_minutes is not a number: {minutes!r}") from None
 
 
 def hello_of(config: pytest.Config) -> Hello:
@@ -236,9 +236,9 @@ def _conditions() -> Iterator[tuple[str, Any]]:
     """What a process inherits, by a name for users."""
     mask = os.umask(0)
     os.umask(mask)
-    yield "the mask of new files", mask
+    yield "the umask", mask
     yield "the user", (os.getresuid(), os.getresgid(), sorted(os.getgroups()))
-    yield "the folder", str(Path.cwd())
+    yield "the working directory", str(Path.cwd())
     yield "the folder of temporary files", tempfile.gettempdir()
     yield "the search path of modules", list(sys.path)
     yield "the priority", os.getpriority(os.PRIO_PROCESS, 0)

@@ -40,13 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--keep",
         dest="pasture_keep",
         action="store_true",
-        help="With -n: keep what was collected, for the next run with the same options",
+        help="With -n: keep the collection for the next run with the same options",
     )
     group.addoption(
         "--keep-stop",
         dest="pasture_keep_stop",
         action="store_true",
-        help="End what is kept for this root folder, and run nothing",
+        help="End the kept processes of this root folder, and run no test",
     )
     group.addoption(
         "--pasture-report",
@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("pasture", "the same as --pasture", type="bool", default=False)
     parser.addini(
         "pasture_keep_minutes",
-        "how long --keep keeps what no run uses",
+        "minutes without a run after which --keep ends the kept process",
         default="30",
     )
     parser.addini(
@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini(
         "pasture_allow",
-        "kinds of findings that are no reason for plain pytest-xdist",
+        "kinds of findings that do not turn workers into plain ones",
         type="args",
         default=[],
     )

@@ -64,7 +64,7 @@ class Collected:
         for path in changes.folders:
             folder = Path(path)
             if folder not in self.folders or path in snapshot.listed:
-                return f"{_short(path)} has other files"
+                return f"{_short(path)} has gained or lost files"
             if (module := snapshot.new_module(path)) is not None:
                 return f"{_short(module)} is new"
         if changes and any("::" in word for word in self.session.config.args):

@@ -77,7 +77,7 @@ def _stop(config: pytest.Config) -> int:
         number = keep.place_of(config).stop()
     except OSError as error:
         raise pytest.UsageError(f"--keep-stop: {error.strerror or error}") from None
-    print(f"pasture: {number} kept process{'es' * (number != 1)} ended")
+    print(f"pasture: ended {number} kept process{'es' * (number != 1)}")
     return 0
 
 

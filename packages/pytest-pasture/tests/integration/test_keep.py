@@ -208,7 +208,7 @@ def test_two_runs_at_once_and_an_end_in_their_midst(project: Any) -> None:
         output, _ = one.communicate(timeout=60)
         assert one.returncode == 0, output
         assert " tests, kept for " in output
-    assert "1 kept process ended" in stop.communicate(timeout=60)[0]
+    assert "ended 1 kept process" in stop.communicate(timeout=60)[0]
     assert stop.returncode == 0
     assert project.collected()[1] == ""
 
@@ -227,7 +227,7 @@ def test_a_stale_socket_is_in_no_run_s_way(project: Any) -> None:
     project.collected()
     folder = Path(project.environment["XDG_RUNTIME_DIR"]) / "pytest-pasture"
     (path,) = collections_in(folder)
-    assert "1 kept process ended" in project.run("--keep-stop").output
+    assert "ended 1 kept process" in project.run("--keep-stop").output
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
         left.bind(f"/proc/self/fd/{os.open(folder, os.O_RDONLY)}/{path.name}")
     _, reason = project.collected()
@@ -247,4 +247,4 @@ def test_what_no_run_uses_ends(project: Any) -> None:
             while True:
                 left.connect(str(path))
     project.write("pytest.ini", "[pytest]\npasture_keep_minutes = soon\n")
-    assert "pasture_keep_minutes is no number: 'soon'" in project.run("--keep").output
+    assert "pasture_keep_minutes is not a number: 'soon'" in project.run("--keep").output

@@ -49,7 +49,7 @@ _GUNICORN = ServerFacts(
     phrases=Phrases(
         not_found=re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE),
         called_wrongly=called_without("send"),
-        wrong_kind="the application is an ASGI one and the worker is not",
+        wrong_kind="the application is ASGI and the worker is WSGI",
         wrong_kind_hint="pasture try APP --server uvicorn; or choose a worker for ASGI: "
         "pasture try APP -- -k uvicorn_worker.UvicornWorker",
     ),
@@ -58,7 +58,7 @@ _GUNICORN = ServerFacts(
 _BINDS = dict.fromkeys(("uds", "fd"), "a trial listens on an address of its own")
 _RELOADS = dict.fromkeys(
     ("reload", "reload-dir", "reload-include", "reload-exclude", "reload-delay"),
-    "with it uvicorn has one process, and nothing to share",
+    "uvicorn then runs one process, which has nothing to share",
 )
 
 
@@ -74,8 +74,8 @@ _UVICORN = ServerFacts(
     install="pasture[uvicorn]",
     command=_uvicorn,
     served_by=("{app}", "--workers", "{workers}"),
-    stock="stock is plain uvicorn, whose workers are spawned and load the application each; under "
-    "the other policies pasture has the parent load it and fork them",
+    stock="stock is plain uvicorn, which spawns workers that load the application each; under the "
+    "other policies the parent loads it and forks them",
     stock_spawns=True,
     cannot=ONLY_GUNICORN,
     least_workers=2,
@@ -84,12 +84,12 @@ _UVICORN = ServerFacts(
     phrases=Phrases(
         started="Started server process",
         worker_died=re.compile(r"Child process \[\d+\] died"),
-        worker_died_hint="uvicorn ends a worker that does not answer in 5 s, as one that still "
+        worker_died_hint="uvicorn ends a worker that does not answer in 5 s, for instance while it "
         "imports: pasture try APP --server uvicorn -- --timeout-worker-healthcheck 60",
         not_found=re.compile(r"(?:Error loading ASGI app\. )(.*)$", re.MULTILINE),
         start_failed="Application startup failed",
         called_wrongly=called_without(r"start\w*"),
-        wrong_kind="the application is a WSGI one and uvicorn calls ASGI ones",
+        wrong_kind="the application is WSGI and uvicorn serves ASGI",
         wrong_kind_hint="pasture try APP --server gunicorn; or pasture try APP --server uvicorn "
         "-- --interface wsgi",
     ),
@@ -110,7 +110,7 @@ _OPTIONS = (
 )  # fmt: skip
 _BACKGROUND = ("daemonize", "daemonize2", "d")
 _REFUSED = {
-    **dict.fromkeys(_SOCKETS, "a trial listens on a socket of its own alone"),
+    **dict.fromkeys(_SOCKETS, "a trial listens only on its own socket"),
     **dict.fromkeys(_FILES, "it may be that of a server in production"),
     **dict.fromkeys(_OPTIONS, "a file of options may name sockets of a server in production"),
     **dict.fromkeys(_BACKGROUND, "a server in the background cannot be measured"),
@@ -141,7 +141,7 @@ _UWSGI = ServerFacts(
     phrases=Phrases(
         not_found=re.compile(r"^(unable to (?:find|load) .*)$", re.MULTILINE),
         called_wrongly=called_without("send"),
-        wrong_kind="the application is an ASGI one and uWSGI serves none",
+        wrong_kind="the application is ASGI and uWSGI serves WSGI",
         wrong_kind_hint="pasture try APP --server uvicorn",
     ),
 )
@@ -156,6 +156,6 @@ def find_server(name: str) -> ServerFacts:
     """Facts of a server. UsageError if there is none of that name."""
     if name not in SERVERS:
         raise UsageError(
-            f"{name!r} is no server that a trial can boot", hint=f"known are {', '.join(SERVERS)}"
+            f"a trial cannot start the server {name!r}", hint=f"known are {', '.join(SERVERS)}"
         )
     return SERVERS[name]

@@ -33,7 +33,7 @@ NEVER = re.compile(r"(?!)")
 """Matches nothing."""
 
 ONLY_GUNICORN: Mapping[str, str] = {
-    "refork": "not tried: of all servers only gunicorn can refork",
+    "refork": "not tried: only gunicorn can refork",
     PLAIN: "not tried: stock is the server's own command here",
 }
 """Why policies do not exist on other servers."""
@@ -141,7 +141,7 @@ class ServerFacts:
             if why or self.refused_word.search(word):
                 raise UsageError(
                     f"{word} is not for a trial: {why or 'it names a file with more options'}",
-                    hint=f"give {self.name} the options that matter here themselves, after --",
+                    hint=f"pass the options that matter to {self.name} one by one, after --",
                 )
         for name in filter(self.reads, env):
             raise UsageError(
