@@ -90,15 +90,15 @@ def test_a_damaged_image_is_refused_at_each_start(
     harm(copied)
     assert said in images.why()
     assert images.run("-c", "print(1)").out == b"1\n"
-    assert images.pasture("check", str(copied)).returncode == 17
+    assert images.pasture("show", "--check", str(copied)).returncode == 17
 
 
 def test_a_byte_of_the_pages_is_found_by_check(images: Images, copied: Path) -> None:
-    done = images.pasture("check", str(copied))
+    done = images.pasture("show", "--check", str(copied))
     assert done.returncode == 0, done.stderr
     for at in (4096, header(copied).manifest_at - 1, header(copied).document_at + 5):
         flip(copied, at)
-        done = images.pasture("check", str(copied))
+        done = images.pasture("show", "--check", str(copied))
         assert done.returncode == 17
         assert "is damaged" in done.stderr
         flip(copied, at)
@@ -403,18 +403,18 @@ def test_check_runs_no_program_that_an_image_names(images: Images, copied: Path)
     _HEADER.pack_into(content, 0, *fields)
     struct.pack_into("<Q", content, 16, checksum(content[:4096]))
     copied.write_bytes(content)
-    done = images.pasture("check", str(copied))
+    done = images.pasture("show", "--check", str(copied))
     assert (done.returncode, (other / "was-run").exists()) == (0, False), done.stderr
     copied.chmod(0o666)
-    for command in ("check", "install"):
-        done = images.pasture(command, str(copied))
+    for command in (("show", "--check"), ("install",)):
+        done = images.pasture(*command, str(copied))
         assert (done.returncode, (other / "was-run").exists()) == (2, False), done.stderr
         assert "every user may write to it" in done.stderr
     copied.chmod(0o600)
     if os.geteuid() == 0:
         os.chown(copied, 65534, 65534)
-        for command in ("check", "install"):
-            done = images.pasture(command, str(copied))
+        for command in (("show", "--check"), ("install",)):
+            done = images.pasture(*command, str(copied))
             assert (done.returncode, (other / "was-run").exists()) == (2, False), done.stderr
             assert "belongs to user 65534" in done.stderr
 

@@ -46,9 +46,9 @@ NEEDED = {
     "metrics": ("999999999",),
     "top": ("999999999",),
     "image build": ("--mode", "7"),
-    "image check": ("empty",),
+    "image show": ("empty",),
     "image install": ("empty",),
-    "lab run": ("nothing",),
+    "lab": ("nothing",),
 }
 """Words after the options, with which a command ends by an error at the latest then."""
 PRINTING = (
@@ -56,7 +56,7 @@ PRINTING = (
     ("--version",),
     ("size", "--private", "40M"),
     ("size", "--private", "40M", "--json", "-"),
-    ("lab", "list"),
+    ("lab",),
     ("top", "--once", "--interval", "0.1", "PID"),
     ("top", "--once", "--interval", "0.1", "--json", "-", "PID"),
 )

@@ -191,7 +191,7 @@ def test_a_worker_killed_meanwhile_is_named():
     with dirtying("nothing") as said:
         os.kill(said["worker"], 9)
         time.sleep(0.1)
-        with pytest.raises(ProcessEnded, match="ended while it was looked at"):
+        with pytest.raises(ProcessEnded, match="ended during the reading"):
             explain(said["parent"], said["worker"])
 
 
@@ -199,7 +199,7 @@ def test_a_process_without_workers_is_refused():
     words = [sys.executable, "-c", "print(flush=True); input()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin and process.stdout and process.stdout.readline()
-        with pytest.raises(UsageError, match="shares its memory with no other"):
+        with pytest.raises(UsageError, match="shares its memory with no process"):
             find_pair(process.pid)
         process.stdin.write(b"\n")
 

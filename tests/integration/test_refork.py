@@ -489,12 +489,14 @@ def test_a_trial_compares_reforks_with_other_policies(tmp_path):
     # Long enough that the refork at 50 is over at the end, and no other one has started.
     command = [
         *(sys.executable, "-m", "pasture", "try", "refork_app:app", "--policy", "stock"),
-        *("--policy", "refork", "--url", "/serve", "-n", "2000", "-w", "2", "--chdir", tmp_path),
+        *("--policy", "refork", "--url", "/serve", "-n", "2000", "-w", "2"),
         *("--env", "PASTURE_REFORK=50,100000"),
         *("--json", tmp_path / "report.json", "--log-dir", tmp_path / "logs"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(PROGRAMS)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "report.json").read_text())["policies"]["refork"]
     assert len(found["workers"]) == 2 and found["failures"] == 0

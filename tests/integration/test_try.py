@@ -40,16 +40,17 @@ def cache(tmp_path_factory, monkeypatch):
 
 
 def command(app, *arguments):
-    return [sys.executable, "-m", "pasture", "try", app, "--chdir", str(PROGRAMS), *arguments]
+    return [sys.executable, "-m", "pasture", "try", app, *arguments]
 
 
-def pasture_try(app, *arguments, env=()):
+def pasture_try(app, *arguments, cwd=PROGRAMS, env=()):
     """Run to the end; what was printed shows up if the test fails."""
     done = subprocess.run(
         command(app, *arguments),
         capture_output=True,
         text=True,
         timeout=110,
+        cwd=cwd,
         env=os.environ | dict(env),
     )
     print(done.stdout, done.stderr, sep="\n--- stderr\n")
@@ -108,7 +109,7 @@ def test_a_trial_of_another_server_compares_with_the_plain_one(server, module, a
     )  # fmt: skip
 
     assert done.returncode == errors.AnswersDiffer.exit_code  # of /policy
-    assert re.search(r"^refork not tried: of all servers only gunicorn", done.stdout, re.MULTILINE)
+    assert re.search(r"^refork not tried: only gunicorn", done.stdout, re.MULTILINE)
     assert f"note: stock is plain {'uWSGI' if server == 'uwsgi' else server}" in done.stdout
     document = json.loads(figures.read_text())
     fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
@@ -261,6 +262,7 @@ def test_a_server_that_goes_into_the_background_is_ended(tmp_path):
         capture_output=True,
         text=True,
         timeout=60,
+        cwd=PROGRAMS,
         env=os.environ | {"TRIAL_MARK": str(tmp_path)},
     )
 
@@ -313,6 +315,7 @@ def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
         command("steady_app:application", *arguments),
         stderr=subprocess.PIPE,
         text=True,
+        cwd=PROGRAMS,
         env=os.environ | {"TRIAL_MARK": str(tmp_path)},
     )
     try:
@@ -342,6 +345,7 @@ def test_runs_that_ended_are_reported_after_an_interrupt(tmp_path, cache):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=PROGRAMS,
     )
     try:
         for line in running.stderr:
@@ -432,12 +436,12 @@ def test_a_warm_up_may_take_longer_than_a_boot(tmp_path):
     plan = TrialPlan(app="a", workers=0, server_timeout_s=4.0)
     port = free_port()
     with Group([sys.executable, "-c", WARMING, str(port)], log=tmp_path / "log") as server:
-        wait_until_it_answers(plan, server, port, time.sleep, warms_up=True)
+        wait_until_it_answers(plan, server, port, time.sleep, policy="seal")
     with (
         Group([sys.executable, "-c", WARMING, str(port)], log=tmp_path / "log") as server,
         pytest.raises(errors.AppDidNotAnswer, match="within 4 s"),
     ):
-        wait_until_it_answers(plan, server, port, time.sleep, warms_up=False)
+        wait_until_it_answers(plan, server, port, time.sleep, policy="stock")
 
 
 @pytest.mark.once
@@ -471,7 +475,7 @@ def test_a_working_directory_that_is_gone_is_an_error_with_a_hint(tmp_path):
     )
 
     assert done.returncode == errors.UsageError.exit_code
-    assert "--chdir" in done.stderr and "Traceback" not in done.stderr
+    assert "directory was deleted" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("moment", ["run 1 of", "starting the load"])
@@ -481,6 +485,7 @@ def test_a_trial_that_is_killed_leaves_no_process_and_no_folder(tmp_path, moment
         command("steady_app:application", "--requests", "1000000", "--header", "Cookie: secret"),
         stderr=subprocess.PIPE,
         text=True,
+        cwd=PROGRAMS,
         env=os.environ | {"TRIAL_MARK": str(tmp_path), "TMPDIR": str(tmp_path)},
     )
     try:
@@ -569,16 +574,12 @@ def _marked(mark):
 
 
 @pytest.mark.once
-def test_growth_against_a_baseline_fails_with_the_cause(tmp_path):
+def test_growth_against_a_baseline_fails(tmp_path):
     baseline, later = tmp_path / "baseline.json", tmp_path / "later.json"
     plan = ("--workers", "2", "--requests", "60", "--policy", "stock", "--url", "/sum")
     small, large = (["--env", f"APP_OBJECTS={count}"] for count in (1000, 60_000))
-    first = pasture_try(
-        "steady_app:application", *plan, *small, "--causes", "--json", str(baseline)
-    )
+    first = pasture_try("steady_app:application", *plan, *small, "--json", str(baseline))
     assert first.returncode == 0
-    causes = json.loads(baseline.read_text())["policies"]["stock"]["causes"]
-    assert causes["reference count"] > 0
 
     done = pasture_try(
         "steady_app:application", *plan, *large, "--baseline", str(baseline), "--json", str(later)
@@ -586,10 +587,9 @@ def test_growth_against_a_baseline_fails_with_the_cause(tmp_path):
 
     assert done.returncode == errors.MemoryGrew.exit_code
     assert "private a worker of stock, total PSS of stock grew" in done.stderr
-    assert "what grew: " in done.stdout
     document = json.loads(later.read_text())
     fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
-    assert document["baseline"]["causes"]["stock"]
+    assert document["baseline"]["changes"][0]["grew"]
 
 
 def try_program(
@@ -654,7 +654,7 @@ def test_a_configuration_with_pasture_s_line_is_plain_in_its_own_row(tmp_path):
     (tmp_path / "gunicorn.conf.py").write_text("from pasture.servers.gunicorn import *\n")
     (tmp_path / "app.py").write_text((PROGRAMS / "import_pid_app.py").read_text())
     logs = tmp_path / "logs"
-    words = ("--chdir", str(tmp_path), "--log-dir", str(logs), *policies("plain"))
-    done = pasture_try("app:application", *SMALL, *words)  # the last --chdir counts
+    words = ("--log-dir", str(logs), *policies("plain"))
+    done = pasture_try("app:application", *SMALL, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no seal: PASTURE=off is set" in (logs / "plain-1.server.log").read_text()

@@ -120,9 +120,9 @@ def test_a_url_that_never_works_is_reported_with_what_it_gave(
 @pytest.mark.parametrize(
     ("server", "argument", "what", "hint"),
     [
-        ("gunicorn", "send", "is an ASGI one", "-- -k"),
-        ("uwsgi", "send", "is an ASGI one", "--server uvicorn"),
-        ("uvicorn", "start_response", "is a WSGI one", "--server gunicorn"),
+        ("gunicorn", "send", "is ASGI", "-- -k"),
+        ("uwsgi", "send", "is ASGI", "--server uvicorn"),
+        ("uvicorn", "start_response", "is WSGI", "--server gunicorn"),
     ],
 )
 def test_an_application_of_the_other_kind_is_reported_with_what_serves_it(

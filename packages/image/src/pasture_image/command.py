@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _MAX_BUILDS = 3
 """Of one image for this environment: with each more of its variables are in it."""
 
-_FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 _SCRIPTS = click.option(
     "--script",
     multiple=True,
@@ -365,8 +364,11 @@ def uninstall(script: tuple[str, ...]) -> None:
 
 @command.command("show")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
+@click.option(
+    "--check", is_flag=True, help="Compare all of it with its checksums, and start a program."
+)
 @json_option("what it holds")
-def show(file: Path | None, json_file: Path | None) -> None:
+def show(file: Path | None, check: bool, json_file: Path | None) -> None:
     """Show what an image holds, and what it depends on.
 
     Without FILE: the environment's own image, and the scripts that start out of it.
@@ -386,14 +388,9 @@ def show(file: Path | None, json_file: Path | None) -> None:
         write_json(json_file, document.as_json())
     if json_file != STANDARD_OUTPUT:
         _print(file, document, in_full=True)
-
-
-@command.command("check")
-@_FILE
-def check(file: Path) -> None:
-    """Compare all of an image with its checksums, and start a program out of it."""
-    with _startable(file):
-        _say(f"{file} is complete, and programs start out of it here")
+    if check:
+        with _startable(file):
+            _say(f"{file} is complete, and programs start out of it here")
 
 
 def _stub() -> Path:

@@ -33,7 +33,7 @@
 
 #define OWN_IMAGE_END ".img"
 #define FAILED "_PASTURE_FAILED" /* of a program that came to life in vain, and is run again */
-#define ANY_OPTIONS "_PASTURE_ANY_OPTIONS" /* of `pasture image check`: the image's own, unread */
+#define ANY_OPTIONS "_PASTURE_ANY_OPTIONS" /* `image show --check` asks: the own ones, unread */
 
 extern char **environ;
 
