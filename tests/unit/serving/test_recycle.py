@@ -100,16 +100,6 @@ def test_the_jitter_only_lowers_a_limit() -> None:
     assert limits == [100 << 20, 95 << 20, 90 << 20]
 
 
-def test_memory_is_not_read_while_the_faults_cannot_have_brought_it_to_the_limit() -> None:
-    worker = Worker(10 << 20)
-    watch = worker.watch(100 << 20)
-    assert not watch.has_passed()
-    for _ in range(100):
-        worker.grow(10)
-        assert not watch.has_passed()
-    assert worker.reads == 1
-
-
 def test_memory_that_became_private_without_a_fault_is_seen_after_a_while() -> None:
     worker = Worker(10 << 20)
     watch = worker.watch(100 << 20)
