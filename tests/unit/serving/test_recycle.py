@@ -21,7 +21,7 @@ from pasture.serving.recycle import (
 
 PAGE = 4096
 HUGE_PAGE = 2 << 20
-TIMEOUT_S = 30
+TIMEOUT_S = 300
 SPREAD_BYTES = 1 << 20  # what threads bring between two readings
 
 

@@ -211,7 +211,7 @@ warm_up(application, ["/"])
         assert process.poll() is None, "it is C code, and the first signal is Python's"
         process.send_signal(signal.SIGTERM)
         try:
-            assert process.wait(20) == -signal.SIGTERM
+            assert process.wait(300) == -signal.SIGTERM
         finally:
             process.kill()
 
