@@ -365,10 +365,11 @@ for crate in crates: hide(crate, float("6.5"))
 _native.register_container(Box, shown)
 _native.register_container(Crate, shown_once)
 print(_native.immortalize()["containers_failed"])
-print([_native.is_immortal(item) for box in (*boxes, *crates) for item in shown(box)])
+sealed = [_native.is_immortal(item) for box in (*boxes, *crates) for item in shown(box)]
+print(sealed[:2], sorted(sealed[2:]))  # either crate is asked first
 """
     )
-    assert out == "0\n[True, True, True, False]\n"
+    assert out == "0\n[True, True] [False, True]\n"
 
 
 @pytest.mark.immortality

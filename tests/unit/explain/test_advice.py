@@ -142,14 +142,6 @@ def test_what_a_lifespan_builds_is_distinguished_from_what_requests_build() -> N
     assert "a warm-up helps with what is built once" in sentence
 
 
-def test_code_that_ran_first_in_the_worker_is_reported_under_the_seal_too() -> None:
-    causes = {Cause.CODE_COUNTER: 2.0, Cause.CODE_CACHE: 1.5}
-    [plain] = advice(explanation(causes))
-    assert plain.startswith("3.5 MB by running code") and "the policy seal gathers" in plain
-    [sealed] = advice(explanation(causes, policy="seal"))
-    assert sealed.startswith("3.5 MB by running code") and "a warm-up with more of their" in sealed
-
-
 def test_no_warm_up_is_advised_where_there_are_no_requests() -> None:
     causes = {Cause.CODE_CACHE: 2.0, Cause.DICT_KEYS: 3.0, Cause.NEW_MEMORY: 9.0}
     sentences = advice(explanation(causes, policy="seal", warms_up=False, requests=4))

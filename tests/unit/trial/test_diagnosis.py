@@ -61,13 +61,6 @@ def test_what_gunicorn_could_not_find_is_the_reason() -> None:
     assert error.message.endswith("Failed to find attribute 'app' in 'site'.")
 
 
-def test_a_port_that_is_in_use_is_named() -> None:
-    error = _early(IN_USE)
-
-    assert isinstance(error, PortTaken)
-    assert "8000" in error.message
-
-
 def test_an_address_of_the_servers_own_arguments_is_named_as_the_server_names_it() -> None:
     error = _early(IN_USE.replace("8000", "18999"))
 

@@ -3,7 +3,6 @@
 A run is played by a function, so that nothing is started.
 """
 
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,7 +25,7 @@ from pasture_tools.trial.plan import TrialPlan
 from pasture_tools.trial.responses import UrlAnswers
 from pasture_tools.trial.run import Job, _check_server
 from pasture_tools.trial.server import Pause
-from pasture_tools.trial.trial import describe_interpreter, schedule
+from pasture_tools.trial.trial import schedule
 
 MakeRun = Callable[..., Run]
 
@@ -97,12 +96,6 @@ def test_rounds_turn_the_order_around() -> None:
     ]
 
 
-def test_a_policy_has_all_its_rounds_in_the_result(stage: Stage) -> None:
-    result = stage.try_out(policies=("stock", "seal"), rounds=2)
-
-    assert [[run.round for run in p.runs] for p in result.policies] == [[0, 1], [0, 1]]
-
-
 def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: MakeRun) -> None:
     stage = Stage(make_run, lambda job, number: job.policy)
 
@@ -112,14 +105,6 @@ def test_a_difference_is_confirmed_by_a_second_run_of_the_reference(make_run: Ma
     assert stage.jobs[-1].requests < 1000
     assert [bool(p.disagreements) for p in result.policies] == [False, True, True]
     assert Started("stock", None, "again, since answers of 1 URL differ") in stage.events
-
-
-def test_the_confirming_run_is_not_part_of_the_figures(make_run: MakeRun) -> None:
-    stage = Stage(make_run, lambda job, number: job.policy)
-
-    result = stage.try_out(policies=("stock", "seal"))
-
-    assert [len(p.runs) for p in result.policies] == [1, 1]
 
 
 def test_what_changes_with_each_start_is_no_difference(make_run: MakeRun) -> None:
@@ -375,12 +360,6 @@ def test_what_limits_the_figures_is_noted(make_run: MakeRun) -> None:
     (note,) = stage.try_out(policies=("stock",)).notes
 
     assert "killed" in note
-
-
-def test_the_interpreter_of_the_server_is_asked() -> None:
-    described = describe_interpreter()
-
-    assert described["version"] == sys.version.split()[0].rstrip("+")
 
 
 @pytest.mark.parametrize(
