@@ -134,7 +134,9 @@ def of_host(own: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _code(value: Any, other: Any, pid: int, folder: str) -> str:
-    if isinstance(value, str) and isinstance(other, str) and folder in other:
+    if type(other) in (str, bytes) and folder in (
+        os.fsdecode(other) if type(other) is bytes else other
+    ):
         return "folder"
     texts = re.findall(r"\d+", f"{value!r}"), re.findall(r"\d+", f"{other!r}")
     return "pid" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"

@@ -12,6 +12,8 @@ import _locale
 import gettext
 import locale
 import os
+import signal
+import site
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -28,9 +30,13 @@ _OF_LOCALE = (
     *((_locale, name) for name in ("setlocale", "nl_langinfo", "getencoding")),
     (locale, "getpreferredencoding"),
     (gettext, "find"),
+    *((site, name) for name in ("getuserbase", "getusersitepackages")),
+    *((signal, name) for name in ("getsignal", "pthread_sigmask")),
 )
-"""What gives away the locale of characters, and which translations there are; other categories are
-those of C until a program sets them."""
+"""What gives away the locale of characters, which translations there are, where the user's packages
+are, which signals are ignored and blocked. Other categories are C's until a program sets them."""
+
+_KEPT_AS: dict[type, Callable[[Any], object]] = {list: tuple, set: frozenset}
 
 sets_locale = False
 """Whether modules have set the locale."""
@@ -131,7 +137,8 @@ class Observed:
             global sets_locale
             sets_locale |= name == "setlocale" and args[1:2] not in ((), (None,))
             answer = plain(*args, **options)
-            question = (plain, (*args, *options.values()))
+            given = (*args, *options.values())
+            question = plain, tuple(_KEPT_AS.get(type(one), lambda one: one)(one) for one in given)
             if is_hashable(question):
                 locales.answers[question] = answer
             else:
