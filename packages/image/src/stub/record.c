@@ -80,7 +80,8 @@ static const call calls[] = {
     {SYS_fstat, NONE, NONE, 0,
      "stream"}, /* the flags are which; so are those of `stat` without a path */
     {SYS_read, NONE, NONE, 0, "input"},
-    {SYS_faccessat, 0, 1, 2, "access"}, /* the flags are what for */
+    {SYS_lseek, NONE, NONE, 0, "input"}, /* of any stream */
+    {SYS_faccessat, 0, 1, 2, "access"},  /* the flags are what for */
     {SYS_faccessat2, 0, 1, 2, "access"},
     {SYS_readlinkat, 0, 1, NONE, "readlink"},
     {SYS_getdents64, 0, NONE, NONE, "list"},
@@ -189,7 +190,7 @@ add(struct sock_filter *code, size_t n, struct sock_filter step)
 
 /* The first two cannot be taken back; the others ask. */
 static const uint32_t prctls[] = {PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_GET_NO_NEW_PRIVS,
-                                  PR_CAPBSET_READ, PR_GET_TIMERSLACK};
+                                  PR_GET_TIMERSLACK};
 #define PRCTLS (sizeof prctls / sizeof *prctls)
 
 /* The steps for a call behind the one that compares its number. What a descriptor is asked (fstat by
@@ -214,7 +215,7 @@ add_call(struct sock_filter *code, size_t n, const call *c)
         n = add(code, n, NOT_ABOVE(STDERR_FILENO, 1));
         n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
     }
-    if (c->number == SYS_fstat || c->number == SYS_read) {
+    if (c->number == SYS_fstat || c->number == SYS_read || c->number == SYS_lseek) {
         n = add(code, n, LOAD(args[0]));
         n = add(code, n, NOT_ABOVE(c->number == SYS_read ? STDIN_FILENO : STDERR_FILENO, 1));
         n = add(code, n, RETURN(SECCOMP_RET_ALLOW));

@@ -39,6 +39,7 @@ QUESTIONS = (
 """As src/stub/question.c numbers them, from 1 on. The last three are about a path: for what it can
 be opened, what stat(2) says of it, and what kind of file it is."""
 _ACCESS, _STATE, _KIND = range(9, 12)
+_MAY_READ = os.O_ACCMODE | os.O_TRUNC
 _NO_FOLLOW = 0x100
 """Of fstatat(2)."""
 _OWN_LINKS = ("/proc/self/exe", "/proc/self/cwd")
@@ -78,6 +79,7 @@ class Found:
         plain: what was no link, and was asked whether it is one.
         refused: what no start can compare.
         renewed: questions that do not count, and how often they were asked.
+        opened: to read and write, as they were.
         written: by the load itself.
         rewritten: of these, what it had read.
         is_asked_by_python: whether an environment was opened as Python code does, closed at exec.
@@ -98,6 +100,7 @@ class Found:
     plain: set[str] = field(default_factory=set)
     refused: set[Note] = field(default_factory=set)
     renewed: Counter[str] = field(default_factory=Counter)
+    opened: dict[str, FileTimes] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
     is_asked_by_python: bool = False
@@ -158,9 +161,12 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
         elif f"{path}/".startswith(OF_THE_KERNEL):
             if is_loading and not is_warmed and not path.endswith(_MAPS):
                 is_child = lookup.thread != own
-                _note_kernel(all_found, lookup, module, is_child=is_child)
+                of_self = lookup._replace(path=path.replace(f"/proc/{own}/", "/proc/self/", 1))
+                _note_kernel(all_found, of_self, module, is_child=is_child)
         elif writes(lookup):
             all_found.written.add(path)
+            if lookup.flags & _MAY_READ == os.O_RDWR and stat.S_ISREG(lookup.mode):
+                all_found.opened.setdefault(path, _times(lookup))
         elif lookup.error in NOT_THERE:
             absent.add(path)
         elif lookup.call in _OF_LOAD:
@@ -280,7 +286,7 @@ def _note_listing(all_found: Found, path: str, names: int) -> None:
 def _note_there(all_found: Found, lookup: Lookup) -> None:
     path = lookup.path
     if stat.S_ISREG(lookup.mode):
-        times = (path, lookup.changed_ns, lookup.size, lookup.inode, lookup.device)
+        times = _times(lookup)
         if all_found.files.setdefault(path, times) != times:
             all_found.changed.add(path)
     elif stat.S_ISDIR(lookup.mode):
@@ -289,9 +295,17 @@ def _note_there(all_found: Found, lookup: Lookup) -> None:
         all_found.links[path] = ""
 
 
+def _times(lookup: Lookup) -> FileTimes:
+    return lookup.path, lookup.changed_ns, lookup.size, lookup.inode, lookup.device
+
+
 def _settle(all_found: Found, absent: set[str]) -> None:
     """Follow links, compare with what is there now, and leave out what the load has written."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for path, times in all_found.opened.items():
+        if tuple(times_of(path)) == times[1:]:
+            all_found.written.discard(path)
+            all_found.files.setdefault(path, times)
     for path in (all_found.written & all_found.files.keys()) - modules:
         all_found.rewritten.add(path)
         del all_found.files[path]

@@ -36,8 +36,6 @@ _OF_LOCALE = (
 """What gives away the locale of characters, which translations there are, where the user's packages
 are, which signals are ignored and blocked. Other categories are C's until a program sets them."""
 
-_KEPT_AS: dict[type, Callable[[Any], object]] = {list: tuple, set: frozenset}
-
 sets_locale = False
 """Whether modules have set the locale."""
 
@@ -138,7 +136,7 @@ class Observed:
             sets_locale |= name == "setlocale" and args[1:2] not in ((), (None,))
             answer = plain(*args, **options)
             given = (*args, *options.values())
-            question = plain, tuple(_KEPT_AS.get(type(one), lambda one: one)(one) for one in given)
+            question = plain, tuple(map(_kept, given))
             if is_hashable(question):
                 locales.answers[question] = answer
             else:
@@ -146,6 +144,13 @@ class Observed:
             return answer
 
         return stand_in
+
+
+def _kept(argument: Any) -> object:
+    """An argument as it can be asked again."""
+    if isinstance(argument, list):
+        return tuple(argument)
+    return frozenset(argument) if isinstance(argument, set) else argument
 
 
 def replace(one: object, other: object) -> None:
