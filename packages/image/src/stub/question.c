@@ -17,7 +17,7 @@
 
 static const char *const names[] = {"uname", "affinity", "limit",  "user",  "groups", "bind6",
                                     "host",  "stream",   "access", "state", "kind"};
-enum { STREAM = 8, ACCESS, STATE, KIND };
+enum { ACCESS = QUESTION_ACCESS, STATE };
 
 uint64_t
 question_number(const char *name)
@@ -80,12 +80,6 @@ question_state(const struct stat *s)
     uint64_t known[] = {s->st_mode, s->st_uid, s->st_gid,
                         S_ISREG(s->st_mode) ? (uint64_t)s->st_mtim.tv_sec : 0};
     return manifest_sum(known, sizeof known);
-}
-
-bool
-question_has_path(uint64_t number)
-{
-    return number >= ACCESS;
 }
 
 /* What a path or a descriptor of this process's is; 0 if there is nothing. */
