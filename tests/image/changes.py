@@ -220,6 +220,23 @@ FILES: dict[str, tuple[str, Change]] = {
 }  # fmt: skip
 
 
+def copied(path: Path) -> None:
+    subprocess.run(["cp", "-p", path, path.with_name("copy")], check=True)
+    path.with_name("copy").replace(path)
+
+
+SAME: dict[str, Change] = {
+    "touched": lambda h: (h / "lib/plug/one.py").touch(),
+    "written again": lambda h: write(h / "lib/plug/one.py"),
+    "another name": lambda h: (h / "again").hardlink_to(h / "lib/plug/one.py"),
+    "a copy": lambda h: copied(h / "a"),
+    "a log": lambda h: write(h / "lib/app.log"),
+    "a folder without modules": lambda h: write(h / "lib/os/text"),
+    "a cache": lambda h: write(h / "lib/plug/__pycache__/x"),
+}
+"""What makes no difference."""
+
+
 def exchanged_in(folder: Path, to: Callable[[Path], object]) -> None:
     (folder / "one").unlink()
     to(folder / "one")

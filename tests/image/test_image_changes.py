@@ -139,6 +139,18 @@ def test_what_has_changed_since_the_build_is_what_python_finds(
     assert image == after != before, why.decode()
 
 
+@pytest.mark.parametrize("row", changes.SAME)
+def test_what_makes_no_difference_leaves_the_image_of_use(
+    tables: Callable[[str], Table], row: str
+) -> None:
+    table = tables("FILES")
+    changes.SAME[row](table.here)
+    try:
+        assert table.images.why("-c", "pass", cwd="/") == ""
+    finally:
+        table.undo()
+
+
 @pytest.mark.parametrize("row", changes.REFUSED)
 def test_what_no_start_can_compare_is_named_and_allowed_by_that_name(
     tables: Callable[[str], Table], row: str
@@ -156,25 +168,6 @@ def test_without_that_name_there_is_no_image(own_images: Images, kind: str) -> N
     own_images.module("asks", f"import os\n{code}\n")
     done = own_images.build("--preload", "asks")
     assert (done.returncode != 0, f"--allow {kind}" in done.stderr) == (True, True), done.stderr
-
-
-def test_what_modules_do_not_depend_on_may_change_beside_them(
-    own_images: Images, tmp_path: Path
-) -> None:
-    lib = own_images.lib
-    (lib / "app.py").write_text("VALUE = 1\n")
-    (lib / "site").mkdir()
-    own_images.environ["PYTHONPATH"] = str(lib)
-    own_images.built("--preload", "app,json")
-    for turn in range(20):
-        with (lib / "app.log").open("a") as log:
-            log.write("a line\n")
-        for name in ("site.db", "site.db-journal", "json.tmp", "app.pid", "__pycache__/x.pyc"):
-            path = lib / name
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(str(turn))
-            path.unlink()
-        assert own_images.why("-c", "import app") == ""
 
 
 def test_a_file_that_changes_while_it_is_loaded_is_loaded_again(

@@ -7,7 +7,6 @@ import platform
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -39,57 +38,11 @@ def test_an_interrupt_ends_a_program_though_the_build_ignored_it(own_images: Ima
             assert process.wait(TIMEOUT_S) == -number
 
 
-# -- which file is the same
-
-
 def _edited(path: Path) -> None:
     """Another content of the same size, at the same time."""
     before = path.stat()
     path.write_text("VALUE = 2\n")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-def _replaced(path: Path) -> None:
-    before = path.stat()
-    other = path.with_name("other")
-    other.write_text("VALUE = 3\n")
-    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
-    other.replace(path)
-
-
-SAME: dict[str, Callable[[Path], object]] = {
-    "touched": lambda path: path.touch(),
-    "written again": lambda path: path.write_text(path.read_text()),
-    "linked": lambda path: path.with_name("again").hardlink_to(path),
-    "a copy in its place": lambda path: _copy(path).replace(path),
-}
-OTHER: dict[str, Callable[[Path], object]] = {
-    "edited": _edited,
-    "replaced": _replaced,
-    "another mode": lambda path: path.chmod(0o600),
-}
-
-
-def _copy(path: Path) -> Path:
-    other = path.with_name("copy")
-    other.write_bytes(path.read_bytes())
-    other.chmod(path.stat().st_mode & 0o7777)
-    return other
-
-
-@pytest.mark.parametrize("name", [*SAME, *OTHER])
-def test_a_file_is_the_same_by_its_content_whatever_its_times_say(
-    own_images: Images, name: str
-) -> None:
-    path = own_images.module("settings", "VALUE = 1\n")
-    path.chmod(0o644)
-    own_images.built("--preload", "settings")
-    assert own_images.why() == ""
-    (SAME | OTHER)[name](path)
-    assert (own_images.why() == "") is (name in SAME)
-    words = ("-B", "-c", "import settings; print(settings.VALUE)")
-    if name != "edited":  # python itself takes the bytecode of then
-        assert own_images.run(*words).out == own_images.python(*words).out
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="one kind of machine is enough")

@@ -150,20 +150,6 @@ def test_no_image_is_made_where_its_audit_hook_is_refused(own_images: Images, er
     assert "Traceback" not in done.stderr
 
 
-# -- start files
-
-
-def test_a_start_file_that_is_made_later_is_noticed(own_images: Images) -> None:
-    own_images.module("unrelated", "")
-    own_images.built("--preload", "json")
-    source = "import builtins; print(hasattr(builtins, 'CUSTOMIZED'))"
-    words = ["-c", source]
-    assert own_images.why(*words) == ""
-    own_images.module("sitecustomize", "import builtins; builtins.CUSTOMIZED = True\n")
-    assert own_images.run(*words) == own_images.python(*words)
-    assert own_images.run(*words).out == b"True\n"
-
-
 # -- generators
 
 DRAWS = """
