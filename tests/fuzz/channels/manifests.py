@@ -63,7 +63,7 @@ def _made_of(random: Random) -> MadeOf:
         * random.randrange(3),
         {"/bin/sh": "bash"} if random.randrange(2) else {},
         {"/proc/sys/kernel/ostype": 7} if random.randrange(2) else {},
-        {(3, 7): 5} if random.randrange(2) else {},
+        {(3, 7): 5, (9, "/etc/passwd"): 4, (11, "/dev/null"): 0} if random.randrange(2) else {},
     )
 
 

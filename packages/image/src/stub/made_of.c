@@ -191,6 +191,9 @@ leads_there(const manifest *m, const manifest_link *link)
     char target[PATH_MAX];
     const char *wanted = manifest_at(m, link->target);
     ssize_t length = readlink(manifest_at(m, link->path), target, sizeof target);
+    if (!*wanted) { /* it was no link */
+        return length < 0;
+    }
     return length >= 0 && (size_t)length == strlen(wanted)
            && memcmp(target, wanted, (size_t)length) == 0;
 }

@@ -4,6 +4,7 @@
 #include "manifest.h"
 
 #include "machine.h"
+#include "question.h"
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -278,7 +279,8 @@ is_made_of(const checked *c)
     }
     const manifest_question *question = manifest_at(m, m->questions_at);
     for (uint64_t i = 0; i < m->questions; i++) {
-        if (question[i].number - 1 >= MANIFEST_QUESTIONS) {
+        if (question[i].number - 1 >= MANIFEST_QUESTIONS
+            || (question_has_path(question[i].number) && !is_text(c, question[i].argument))) {
             return false;
         }
     }

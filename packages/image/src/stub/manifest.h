@@ -9,7 +9,7 @@
 
 #define MANIFEST_MAGIC UINT64_C(0x4354464D475A5350)
 #define MANIFEST_KERNELS 6
-#define MANIFEST_QUESTIONS 7 /* that question.h knows */
+#define MANIFEST_QUESTIONS 11 /* that question.h knows */
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
 typedef struct {

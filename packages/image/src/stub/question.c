@@ -15,8 +15,9 @@
 
 #define MAX_GROUPS 65536
 
-static const char *const names[] = {"uname",  "affinity", "limit", "user",
-                                    "groups", "bind6",    "host"};
+static const char *const names[] = {"uname", "affinity", "limit",  "user",  "groups", "bind6",
+                                    "host",  "stream",   "access", "state", "kind"};
+enum { ACCESS = QUESTION_ACCESS, STATE };
 
 uint64_t
 question_number(const char *name)
@@ -63,10 +64,38 @@ can_bind6(void)
     return status == 0;
 }
 
+static uint64_t
+access_bits(const char *path)
+{
+    uint64_t bits = 0;
+    for (int bit = X_OK; bit <= R_OK; bit *= 2) {
+        bits |= access(path, bit) == 0 ? (uint64_t)bit : 0;
+    }
+    return bits;
+}
+
 uint64_t
-question_answer(uint64_t number, uint64_t argument)
+question_state(const struct stat *s)
+{
+    uint64_t known[] = {s->st_mode, s->st_uid, s->st_gid,
+                        S_ISREG(s->st_mode) ? (uint64_t)s->st_mtim.tv_sec : 0};
+    return manifest_sum(known, sizeof known);
+}
+
+/* What a path or a descriptor of this process's is; 0 if there is nothing. */
+static uint64_t
+kind_of(const char *path, int descriptor)
+{
+    struct stat s;
+    int missing = path != NULL ? stat(path, &s) : fstat(descriptor, &s);
+    return missing < 0 ? 0 : s.st_mode & S_IFMT;
+}
+
+uint64_t
+question_answer(uint64_t number, uint64_t argument, const char *path)
 {
     struct rlimit limit = {0, 0};
+    struct stat s;
     uid_t ids[6] = {0};
     cpu_set_t processors;
     switch (number) {
@@ -87,8 +116,14 @@ question_answer(uint64_t number, uint64_t argument)
         return groups_sum();
     case 6:
         return can_bind6();
-    default:
+    case 7:
         return system_sum(true);
+    case ACCESS:
+        return access_bits(path);
+    case STATE:
+        return stat(path, &s) < 0 ? 0 : question_state(&s);
+    default:
+        return kind_of(path, (int)argument);
     }
 }
 
@@ -97,8 +132,10 @@ question_differs(const manifest *m)
 {
     const manifest_question *asked = manifest_at(m, m->questions_at);
     for (uint64_t i = 0; i < m->questions; i++) {
-        if (question_answer(asked[i].number, asked[i].argument) != asked[i].answer) {
-            return names[asked[i].number - 1];
+        bool has_path = question_has_path(asked[i].number);
+        const char *path = has_path ? manifest_at(m, asked[i].argument) : NULL;
+        if (question_answer(asked[i].number, asked[i].argument, path) != asked[i].answer) {
+            return has_path ? path : names[asked[i].number - 1];
         }
     }
     return NULL;

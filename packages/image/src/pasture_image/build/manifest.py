@@ -158,7 +158,8 @@ class MadeOf:
         libraries: the build-id of each file that is mapped, or its checksum, by path.
         links: where each leads.
         answers: of the kernel: a checksum by path.
-        questions: the answer to each by its number and argument (src/stub/question.c).
+        questions: the answer to each by its number and argument, which may be a path
+            (src/stub/question.c).
     """
 
     facts: tuple[tuple[int, int], ...] = ()
@@ -167,7 +168,7 @@ class MadeOf:
     folders: tuple[Folder, ...] = ()
     links: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, int] = field(default_factory=dict)
-    questions: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    questions: Mapping[tuple[int, int | str], int] = field(default_factory=dict)
 
 
 class _Tables:
@@ -329,7 +330,10 @@ def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[list[bytes], ...]:
         [struct.pack("<8Q", *row) for row in folders],
         [struct.pack("<2Q", text(path), text(to)) for path, to in made_of.links.items()],
         [struct.pack("<2Q", text(path), known) for path, known in made_of.answers.items()],
-        [struct.pack("<3Q", *asked, answer) for asked, answer in made_of.questions.items()],
+        [
+            struct.pack("<3Q", number, text(about) if isinstance(about, str) else about, answer)
+            for (number, about), answer in made_of.questions.items()
+        ],
     )
 
 

@@ -98,7 +98,10 @@ def of_modules(number: int) -> list[Lookup]:
 
 
 def writes(lookup: Lookup) -> bool:
-    return lookup.call == "write" or (lookup.call == "open" and bool(lookup.flags & _WRITES))
+    """Whether it may change a file: not one that is not there and would not be made."""
+    if lookup.call == "open":
+        return bool(lookup.flags & (os.O_CREAT if lookup.error in NOT_THERE else _WRITES))
+    return lookup.call == "write"
 
 
 def _plain(path: str) -> str:
