@@ -79,7 +79,7 @@ def _markdown(text: str) -> str:
 
 
 def commands() -> Iterator[str]:
-    """A section a command: usage, text, and its options."""
+    """A section a command: usage, text, and a list of its options."""
     yield f"## Commands\n\n{COMMANDS_TEXT}"
     context = click.Context(cli, info_name="pasture")
     for name in cli.list_commands(context):
@@ -100,9 +100,9 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     ]
     if context.info_name == "run":
         yield "Settings are options, too: [their page](settings.md).\n"
-    table = [f"| `{_cell(found[0])}` | {_cell(found[1])} |" for found in rows if found]
-    if table:
-        yield "\n".join(["| option | |", "| --- | --- |", *table]) + "\n"
+    lines = [f"- `{_line(found[0])}`: {_line(found[1])}" for found in rows if found]
+    if lines:
+        yield "\n".join(lines) + "\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
@@ -114,9 +114,9 @@ def _help(command: click.Command) -> str:
     return inspect.cleandoc(command.help or "").replace("\b\n", "").partition("\f")[0]
 
 
-def _cell(text: str) -> str:
+def _line(text: str) -> str:
     text = text.replace("; - is standard output, in place of the table", "")
-    return " ".join(text.split()).replace("|", "\\|").replace("*", "\\*")
+    return " ".join(text.split()).replace("*", "\\*")
 
 
 def exit_codes() -> Iterator[str]:

@@ -134,15 +134,14 @@ def warm_up(
 ) -> WarmUpReport:
     """Serve requests through a WSGI or ASGI application object, one after the other.
 
-    In the parent, before the fork; call `close_connections` (or `seal`, which does) after
-    it. Each request runs in a copy of the context, so that nothing a request sets for
-    itself is left to the workers. Responses are read up to 16 MiB. The requests of an ASGI
+    In the parent, before the fork; call `close_connections` (or `seal`, which does) after it. Each
+    request runs in a copy of the context. Responses are read up to 16 MiB. The requests of an ASGI
     application share an event loop, which is closed after them with what was opened on it.
 
-    A request that takes too long is stopped, and so is one during which the process is asked to
-    end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a request changes of
-    the process (handlers of signals, environment, working directory and the like) is put back
-    after it. In other threads than the main one nothing can be stopped.
+    A request that takes too long is stopped (in the main thread), and so is one during which the
+    process is asked to end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a
+    request changes of the process (handlers of signals, environment, working directory and the
+    like) is put back after it.
 
     Args:
         requests: as `Request`, or as text: `PATH` or `METHOD PATH`.
