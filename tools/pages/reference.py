@@ -13,6 +13,7 @@ import pasture
 from pasture.errors import PastureError
 from pasture.reasons import Reason
 from pasture.serving.settings import SETTINGS
+from pasture_tools.cli.main import _PAGES as PAGES
 from pasture_tools.cli.main import cli
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
@@ -30,10 +31,9 @@ their own](settings.md). The metrics are listed in [operate.md](operate.md).
 
 
 COMMANDS_TEXT = """\
-`pasture COMMAND --help` prints the same. `--json -` writes to standard output, in place of the
-table. A shell completes commands and options after
-`eval "$(_PASTURE_COMPLETE=bash_source pasture)"` in `~/.bashrc`; `zsh_source` is for zsh, and for
-fish `_PASTURE_COMPLETE=fish_source pasture | source`.
+`pasture COMMAND --help` says more. `--json -` writes to standard output, in place of the table. A
+shell completes commands and options after `eval "$(_PASTURE_COMPLETE=bash_source pasture)"` in
+`~/.bashrc`; `zsh_source` is for zsh, and for fish `_PASTURE_COMPLETE=fish_source pasture | source`.
 """
 
 
@@ -91,7 +91,9 @@ def commands() -> Iterator[str]:
 def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     words = " ".join(command.collect_usage_pieces(context))
     yield f"### `{context.command_path}`\n\n    {context.command_path} {words}\n"
-    yield _help(command) + "\n"
+    guide = PAGES.get(context.info_name or "", context.info_name) if context.parent else None
+    is_listed = guide and (PAGE.parent / f"{guide}.md").exists()
+    yield _help(command) + (f" [Guide]({guide}.md)." if is_listed else "") + "\n"
     listed = {name for name, row in SETTINGS.items() if row.option}
     rows = [
         one.get_help_record(context)
@@ -111,7 +113,8 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _help(command: click.Command) -> str:
-    return inspect.cleandoc(command.help or "").replace("\b\n", "").partition("\f")[0]
+    """The first paragraph: guides and `--help` have the rest."""
+    return inspect.cleandoc(command.help or "").replace("\b\n", "").partition("\n\n")[0]
 
 
 def _line(text: str) -> str:
