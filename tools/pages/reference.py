@@ -11,7 +11,6 @@ import click
 
 import pasture
 from pasture.errors import PastureError
-from pasture.reasons import Reason
 from pasture.serving.settings import SETTINGS
 from pasture_tools.cli.main import _PAGES as PAGES
 from pasture_tools.cli.main import cli
@@ -23,9 +22,9 @@ TEXT = """\
 
 # Reference
 
-Settings of servers, options and variables, have [a page of
-their own](settings.md). The metrics are listed in [operate.md](operate.md).
-[stability.md](stability.md) says which of these names stay.
+Settings of servers have [a page of their own](settings.md), metrics are in
+[operate.md](operate.md), the codes of reasons in [troubleshooting.md](troubleshooting.md).
+[stability.md](stability.md) says which names stay.
 
 """
 
@@ -137,17 +136,7 @@ def _kinds(base: type[PastureError]) -> Iterator[type[PastureError]]:
         yield from _kinds(kind)
 
 
-def reasons() -> Iterator[str]:
-    """The codes of reasons, each of which docs/troubleshooting.md explains."""
-    yield "## Reason codes\n"
-    yield (
-        "The report of a seal has them as `why`; [troubleshooting](troubleshooting.md) has "
-        "a section\nfor each:"
-    )
-    yield ", ".join(f"[`{one}`](troubleshooting.md#{one})" for one in Reason) + "."
-
-
 def page() -> str:
     """The whole page."""
-    parts = (library, commands, exit_codes, reasons)
+    parts = (library, commands, exit_codes)
     return TEXT + "\n".join(line for part in parts for line in part()) + "\n"
