@@ -65,7 +65,7 @@ def _markdown(text: str) -> str:
     lines: list[str] = []
     for line in text.splitlines():
         heading = re.fullmatch(r"(Args|Attributes|Returns|Raises|Yields):", line)
-        entry = re.fullmatch(r"    (\w+): (.*)", line)
+        entry = re.fullmatch(r"    (\w+(?:, \w+)*): (.*)", line)
         if heading:
             lines += [f"*{heading[1]}*", ""]
         elif entry:
