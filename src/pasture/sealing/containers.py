@@ -31,7 +31,7 @@ def register_container(container: type, iterate: Iterate) -> None:
             items stay unsealed; what else it raises ends the seal.
 
     Raises:
-        UsageError: `container` is no type, or `iterate` cannot be called.
+        UsageError: `container` is not a type, or `iterate` cannot be called.
     """
     _check(container, iterate)
     _registered[container] = iterate

@@ -47,7 +47,7 @@ def holds_memory(kind: type) -> None:
             an object whose own end matters.
 
     Raises:
-        UsageError: `kind` is no type.
+        UsageError: `kind` is not a type.
     """
     if not isinstance(kind, type):
         raise UsageError(

@@ -81,8 +81,7 @@ class WarmUpReport:
         unlimited: why requests had no time limit; None if they had.
         changed: what start and end of an application had changed of the process, a line each.
         startup_s: time that the start of an ASGI application took; None if it was not started.
-        application, headers, host: what was served, and by which headers; no application if what
-            was given is none.
+        application, headers, host: what was served, and by which headers.
         protocol: by which the application is called; None without one.
         hazards: what the requests have left behind on their event loop, and no worker can use.
         advice: what to do about requests that failed; None where nothing is known.
@@ -155,8 +154,8 @@ def warm_up(
         session: of an ASGI application that has been started already, and goes on after it.
         lifespan: start an ASGI application before its requests and end it after them. What its end
             leaves behind, all workers inherit: by default its lifespan is left to them.
-        protocol: by which the server calls the application; None for what its parameters say. What
-            is no application of it, a factory for instance, is not called.
+        protocol: by which the server calls the application; None for what its parameters say. A
+            factory is not called.
 
     Raises:
         UsageError: a request is malformed; none was served.
