@@ -80,13 +80,13 @@ def arrived(found: Delivery) -> str:
 
 
 def prose(agents: Iterable[Agent]) -> str:
-    """A row an agent: what it starts, what becomes of it, what pasture does, what to do.
+    """A row an agent: what it starts, what becomes of it, what pasture does besides, what to do.
 
     What is started in each worker has no row: the row of the same agent before says that.
     """
     head = ("agent", "starts before the fork", "after the fork", "pasture", "you")
     started = [agent for agent in agents if agent.place != "worker"]
-    rows = [(a.title, a.before, a.after, a.pasture, a.advice or "nothing") for a in started]
+    rows = [(a.title, a.before, a.after, a.pasture, a.advice) for a in started]
     return table(head, rows) + "\n"
 
 

@@ -18,7 +18,7 @@ HEAD = """# Engines: what each needs, as it is and sealed
 The first command writes this page. A row starts the engine twice a round, once as its makers ship
 it and once sealed. *Private* is the memory of one worker that it shares with no process, the mean
 of all. *PSS* is the sum over the engine's Python processes, with the parent. The start lasts until
-all workers serve. Figures are medians of the rounds; ratios are formed within a round.
+all workers serve. Figures are medians of the rounds; ratios, and goals, are formed within a round.
 [How a row is added](../../matrix/engines/README.md).
 
 """
@@ -97,10 +97,8 @@ def _section(engine: Engine, result: Result | None) -> str:
     lines = [
         f"\n## {engine.name}\n",
         f"- theirs: {engine.theirs}",
-        f"- sealed: {engine.way_in}",
+        f"- sealed{f' ([guide](../{engine.guide}))' if engine.guide else ''}: {engine.way_in}",
     ]
-    if engine.guide:
-        lines.append(f"- guide: [{engine.guide}](../{engine.guide})")
     if result is not None and result.rounds():
         lines += _measured(engine, result)
     if engine.note:
@@ -112,8 +110,7 @@ def _measured(engine: Engine, result: Result) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     load = spread_of(result.load)
     lines = [
-        f"- {versions}",
-        f"- rounds: {result.rounds()}, load of the machine {load.text()}",
+        f"- {versions}; {result.rounds()} rounds, load {load.text()}",
     ]
     for what, field, goal in (
         ("private", "private_bytes", engine.private_goal),
@@ -123,7 +120,7 @@ def _measured(engine: Engine, result: Result) -> list[str]:
         if goal is not None:
             ratio = compare(result, field)[2]
             verdict = "met" if ratio.median <= goal else "missed"
-            lines.append(f"- goal: {what} at most {goal} of theirs: {ratio.text()}, {verdict}")
+            lines.append(f"- goal: {what} at most {goal}: {ratio.text()}, {verdict}")
     return lines + _others(result)
 
 

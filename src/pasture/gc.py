@@ -35,11 +35,11 @@ class History:
 def collect(*, frozen: bool = False) -> int:
     """Run a full collection, as `gc.collect()` would, without writing to survivors.
 
-    It needs working memory of about 1% of the heap. If there is none, the built-in collector runs
-    instead: it writes to survivors and leaves frozen objects out.
+    Without working memory of about 1% of the heap the built-in collector runs instead, which writes
+    to survivors and leaves frozen objects out.
 
-    CPython itself handles weak references, finalizers, `gc.garbage`, `gc.callbacks`, statistics
-    and debug flags, as usual. Safe before and after a fork, and with other threads running.
+    Weak references, finalizers, `gc.garbage`, `gc.callbacks`, statistics and debug flags work as
+    usual. Safe before and after a fork, and with other threads running.
 
     Args:
         frozen: also find garbage among frozen objects (those from before `gc.freeze()`).

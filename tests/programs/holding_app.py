@@ -448,9 +448,10 @@ def hold_watch():
     seen = []
 
     def sees_all():
-        with open(f"{FOLDER}/seen-{os.getpid()}", "w"), suppress(BlockingIOError):
-            seen.append(os.read(watch, 1 << 16))
+        open(f"{FOLDER}/seen-{os.getpid()}", "w").close()
         names = [name for name in os.listdir(FOLDER) if name.startswith("seen-")]
+        with suppress(BlockingIOError):
+            seen.append(os.read(watch, 1 << 16))
         return all(name.encode() in b"".join(seen) for name in names)
 
     return sees_all

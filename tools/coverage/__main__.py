@@ -46,6 +46,8 @@ PAGE = REPOSITORY / "docs" / "results" / "coverage.md"
 SOURCES = ("src/native/", "packages/image/src/stub/")
 LISTED = 25
 """Files with most open branches that the page has; `--open` shows all."""
+REASON_MIN_BRANCHES = 3
+"""Reasons of fewer branches are counted together: they are in the source."""
 UNCOUNTED = ("restorer.c", "counters.c")
 """The restorer runs while nothing else of its program is mapped, so it has no counters."""
 STUB = REPOSITORY / "packages/image/src/stub"
@@ -525,15 +527,17 @@ def page(rows: list[Row]) -> str:
         "a failed call's", "MC/DC",
     )  # fmt: skip
     ordered = sorted(rows, key=lambda each: (-len(each.open), each.path))
-    some, others = ordered[:LISTED], ordered[LISTED:]
+    some = [each for each in ordered[:LISTED] if each.open]
     parts = [
         together((each for each in rows if each.path.startswith(source)), f"`{source}`")
         for source in SOURCES
     ]
     cells = [each.cells(each.path) for each in [*parts, together(rows, "all")]]
     cells += [each.cells(f"`{each.path.removeprefix('packages/image/src/')}`") for each in some]
-    cells += [together(others, "").cells(f"{len(others)} more files")]
     why = Counter(together(rows, "all").excused)
+    common = [(str(n), reason) for reason, n in why.most_common() if n >= REASON_MIN_BRANCHES]
+    rare = [n for n in why.values() if n < REASON_MIN_BRANCHES]
+    common += [(str(sum(rare)), f"{len(rare)} more reasons, each with its line")] if rare else []
     minors = {each.minor for each in builds()}
     return f"""\
 # Coverage of the C
@@ -544,8 +548,8 @@ reached on at least one of them. *By failures*: only where
 [a request fails](../../tests/failures/README.md). *With a reason*: the line says why
 (`not reached: ...`). *A failed call's*: the outcome is what a call that fails gives, by the form of
 the condition, as `== NULL`. MC/DC: conditions that were shown to decide by themselves. The verifier
-is not counted, nor assertions, nor `restorer.c`, which runs while nothing else of its program is
-mapped. Macros of CPython's count as one line. `make coverage ARGS=--open` lists what is open.
+is not counted, nor assertions, nor `restorer.c`. Files without an open branch are left out.
+`make coverage ARGS=--open` lists what is open.
 
 Pieces that have run: {", ".join(each.progress() for each in builds())}.
 
@@ -553,7 +557,7 @@ Pieces that have run: {", ".join(each.progress() for each in builds())}.
 
 ## Reasons
 
-{table(("branches", "reason"), ([str(count), reason] for reason, count in why.most_common()))}
+{table(("branches", "reason"), common)}
 """
 
 

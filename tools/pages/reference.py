@@ -11,8 +11,8 @@ import click
 
 import pasture
 from pasture.errors import PastureError
-from pasture.reasons import Reason
 from pasture.serving.settings import SETTINGS
+from pasture_tools.cli.main import _PAGES as PAGES
 from pasture_tools.cli.main import cli
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference.md"
@@ -22,18 +22,17 @@ TEXT = """\
 
 # Reference
 
-Settings of servers, options and variables, have [a page of
-their own](settings.md). The metrics are listed in [operate.md](operate.md).
-[stability.md](stability.md) says which of these names stay.
+Settings of servers have [a page of their own](settings.md), metrics are in
+[operate.md](operate.md), the codes of reasons in [troubleshooting.md](troubleshooting.md).
+[stability.md](stability.md) says which names stay.
 
 """
 
 
 COMMANDS_TEXT = """\
-`pasture COMMAND --help` prints the same. `--json -` writes to standard output, in place of the
-table. A shell completes commands and options after
-`eval "$(_PASTURE_COMPLETE=bash_source pasture)"` in `~/.bashrc`; `zsh_source` is for zsh, and for
-fish `_PASTURE_COMPLETE=fish_source pasture | source`.
+`pasture COMMAND --help` says more. `--json -` writes to standard output, in place of the table. A
+shell completes commands and options after `eval "$(_PASTURE_COMPLETE=bash_source pasture)"` in
+`~/.bashrc`; `zsh_source` is for zsh, and for fish `_PASTURE_COMPLETE=fish_source pasture | source`.
 """
 
 
@@ -66,7 +65,7 @@ def _markdown(text: str) -> str:
     lines: list[str] = []
     for line in text.splitlines():
         heading = re.fullmatch(r"(Args|Attributes|Returns|Raises|Yields):", line)
-        entry = re.fullmatch(r"    (\w+): (.*)", line)
+        entry = re.fullmatch(r"    (\w+(?:, \w+)*): (.*)", line)
         if heading:
             lines += [f"*{heading[1]}*", ""]
         elif entry:
@@ -79,7 +78,7 @@ def _markdown(text: str) -> str:
 
 
 def commands() -> Iterator[str]:
-    """A section a command: usage, text, and its options."""
+    """A section a command: usage, text, and a list of its options."""
     yield f"## Commands\n\n{COMMANDS_TEXT}"
     context = click.Context(cli, info_name="pasture")
     for name in cli.list_commands(context):
@@ -91,7 +90,9 @@ def commands() -> Iterator[str]:
 def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     words = " ".join(command.collect_usage_pieces(context))
     yield f"### `{context.command_path}`\n\n    {context.command_path} {words}\n"
-    yield _help(command) + "\n"
+    guide = PAGES.get(context.info_name or "", context.info_name) if context.parent else None
+    is_listed = guide and (PAGE.parent / f"{guide}.md").exists()
+    yield _help(command) + (f" [Guide]({guide}.md)." if is_listed else "") + "\n"
     listed = {name for name, row in SETTINGS.items() if row.option}
     rows = [
         one.get_help_record(context)
@@ -100,9 +101,9 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     ]
     if context.info_name == "run":
         yield "Settings are options, too: [their page](settings.md).\n"
-    table = [f"| `{_cell(found[0])}` | {_cell(found[1])} |" for found in rows if found]
-    if table:
-        yield "\n".join(["| option | |", "| --- | --- |", *table]) + "\n"
+    lines = [f"- `{_line(found[0])}`: {_line(found[1])}" for found in rows if found]
+    if lines:
+        yield "\n".join(lines) + "\n"
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             below = command.get_command(context, name)
@@ -111,12 +112,13 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _help(command: click.Command) -> str:
-    return inspect.cleandoc(command.help or "").replace("\b\n", "").partition("\f")[0]
+    """The first paragraph: guides and `--help` have the rest."""
+    return inspect.cleandoc(command.help or "").replace("\b\n", "").partition("\n\n")[0]
 
 
-def _cell(text: str) -> str:
+def _line(text: str) -> str:
     text = text.replace("; - is standard output, in place of the table", "")
-    return " ".join(text.split()).replace("|", "\\|").replace("*", "\\*")
+    return " ".join(text.split()).replace("*", "\\*")
 
 
 def exit_codes() -> Iterator[str]:
@@ -134,17 +136,7 @@ def _kinds(base: type[PastureError]) -> Iterator[type[PastureError]]:
         yield from _kinds(kind)
 
 
-def reasons() -> Iterator[str]:
-    """The codes of reasons, each of which docs/troubleshooting.md explains."""
-    yield "## Reason codes\n"
-    yield (
-        "The report of a seal has them as `why`; [troubleshooting](troubleshooting.md) has "
-        "a section\nfor each:"
-    )
-    yield ", ".join(f"[`{one}`](troubleshooting.md#{one})" for one in Reason) + "."
-
-
 def page() -> str:
     """The whole page."""
-    parts = (library, commands, exit_codes, reasons)
+    parts = (library, commands, exit_codes)
     return TEXT + "\n".join(line for part in parts for line in part()) + "\n"

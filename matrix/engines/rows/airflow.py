@@ -28,7 +28,7 @@ ENGINE = Engine(
     measure=measure,
     packages="airflow",
     guide="queues.md#airflow",
-    note="The program measured is the scheduler's executor without the rest of the scheduler; each "
-    "worker has imported what its first task does. The start is that of the whole measurement, "
-    "with the end. `make bench-airflow` compares with fork and Airflow's own freeze, too.",
+    note="The scheduler's executor without the rest of the scheduler; each worker has imported "
+    "what its first task does. The start is that of the whole measurement. `make bench-airflow` "
+    "compares with fork and Airflow's own freeze, too.",
 )

@@ -41,7 +41,5 @@ ENGINE = Engine(
     packages="dask",
     guide="clusters.md",
     note="One node on loopback. Six rounds of plain functions and data frames, with the table of "
-    "20,000 tariffs in the job's own module; the client checks all results. PSS includes the "
-    "nannies' process and the forkserver, not the scheduler. A round of jobs is what the client "
-    "waits for.",
+    "pyspark's row. PSS includes the nannies' process and the forkserver, not the scheduler.",
 )

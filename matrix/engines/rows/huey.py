@@ -52,6 +52,6 @@ ENGINE = Engine(
     measure=measure,
     packages="queues",
     guide="queues.md",
-    note="The job of dramatiq's row. Then one process is killed, "
-    "and its successor, forked from the sealed parent, works.",
+    note="The job of dramatiq's row. A process that is killed has a successor out of the sealed "
+    "parent.",
 )

@@ -33,6 +33,5 @@ ENGINE = Engine(
     pss_goal=0.5,
     guide="libraries.md#servers-and-tools",
     note="A model of two layers. PSS is of the program, its four API servers, the manager's "
-    "process and, sealed, the one that the workers are forked from. The start lasts until all "
-    "workers have answered.",
+    "process and, sealed, the one that the workers are forked from.",
 )

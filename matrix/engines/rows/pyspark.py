@@ -45,9 +45,8 @@ ENGINE = Engine(
     packages="pyspark",
     private_goal=0.35,
     guide="clusters.md",
-    note="A standalone cluster on loopback: a master and two executors with four slots. Each of "
-    "three rounds runs an RDD function, a pandas UDF, `mapInArrow` and `applyInPandas`, on a table "
-    "of 20,000 tariffs in the job's own module; the driver checks all results. The figures are of "
-    "Python's processes; the JVMs are left out. The start is that of the first round, from the "
-    "moment at which both executors are there; two seconds of it are a pause of each worker.",
+    note="A standalone cluster on loopback: a master and two executors with four slots. Each "
+    "round runs an RDD function, a pandas UDF, `mapInArrow` and `applyInPandas`, on a table of "
+    "20,000 tariffs in the job's own module. The JVMs are left out. The start is that of the "
+    "first round, once both executors are there; two seconds of it are a pause of each worker.",
 )

@@ -54,6 +54,6 @@ ENGINE = Engine(
     packages="queues",
     guide="queues.md",
     note="The job of dramatiq's row. The figures are those of the work horse at the end of its "
-    "job, the mean of 60 jobs; PSS is that of the work horse and the worker. After them a work "
-    "horse is killed: its job alone fails.",
+    "job, the mean of 60 jobs; PSS is that of the work horse and the worker. If a work horse is "
+    "killed its job alone fails.",
 )

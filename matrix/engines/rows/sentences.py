@@ -37,7 +37,6 @@ ENGINE = Engine(
     pss_goal=0.4,
     guide="libraries.md",
     note="The application makes a BERT of six layers and random weights, 91 MB, at its import. No "
-    "request is served before the fork: OpenMP's threads would be lost there. uvicorn ends a "
-    "worker that does not answer for 5 s, as one that loads on a busy machine: both variants have "
-    "`--timeout-worker-healthcheck 600`. The start lasts until all workers have answered.",
+    "request is served before the fork: OpenMP's threads would be lost there. Both variants have "
+    "`--timeout-worker-healthcheck 600`: uvicorn ends a worker that does not answer for 5 s.",
 )

@@ -21,8 +21,8 @@ _unsafe: str | None = None
 def before_fork(hook: Hook) -> Hook:
     """Have a function called before each seal, after the warm-up. A decorator.
 
-    It is the place to close what your application holds open: sockets, clients of queues
-    and caches, threads. Runs in the parent, in the order of registration.
+    Close there what your application holds open: sockets, clients, threads. Runs in the parent, in
+    the order of registration.
 
     Returns:
         The function itself.
@@ -34,9 +34,8 @@ def before_fork(hook: Hook) -> Hook:
 def fork_unsafe(reason: str) -> None:
     """Mark this process as one from which nothing must be forked any more.
 
-    For an application that has started what no fork survives and what cannot be closed: a
-    refork then leaves this worker alone. Cannot be undone; processes forked later from
-    other workers are not concerned. Safe at any time, with other threads running too.
+    A refork then leaves this worker alone. Cannot be undone. Safe at any time, with other threads
+    running too.
 
     Args:
         reason: text for the log, as in "CUDA is initialized".
@@ -53,9 +52,8 @@ def unsafe_reason() -> str | None:
 def close_connections(*, keep: bool = False) -> tuple[Mapping[str, int], tuple[str, ...]]:
     """Run the hooks, and close the connections of libraries that are known.
 
-    In the parent, before the fork. Safe with other threads running, but connections that
-    other threads opened may stay. One of Django's that is in a transaction stays open, and
-    children forget it.
+    In the parent, before the fork. Safe with other threads running, whose connections may stay. One
+    of Django's that is in a transaction stays open, and children forget it.
 
     Args:
         keep: leave all connections to databases open, for a process that goes on using them;

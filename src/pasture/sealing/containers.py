@@ -21,19 +21,17 @@ _registered: dict[type, Iterate] = {}
 def register_container(container: type, iterate: Iterate) -> None:
     """Say what objects of a type hold, where the type does not say so to the collector.
 
-    An extension type without `tp_traverse` hides its items: the seal would pass over them,
-    and each worker would copy the pages that it reads them from. numpy's arrays of objects
-    are known without this.
+    An extension type without `tp_traverse` hides its items: each worker would copy their pages.
+    numpy's arrays of objects are known.
 
     Args:
         container: its objects, and those of its subclasses, are asked.
-        iterate: takes such an object and yields the objects that it holds, the very ones
-            and no copies. Called in each seal, in the process that forks, with the
-            collector off. An `Exception` that it raises is reported, and the other items stay
-            unsealed; what else it raises, as Ctrl-C does, ends the seal.
+        iterate: takes such an object and yields the very objects that it holds. Called in each
+            seal, with the collector off. An `Exception` that it raises is reported, and the other
+            items stay unsealed; what else it raises ends the seal.
 
     Raises:
-        UsageError: `container` is no type, or `iterate` cannot be called.
+        UsageError: `container` is not a type, or `iterate` cannot be called.
     """
     _check(container, iterate)
     _registered[container] = iterate

@@ -35,20 +35,19 @@ class TypeCount:
 def holds_memory(kind: type) -> None:
     """Say that objects of a type of an extension hold memory alone, and may be sealed.
 
-    The seal leaves objects of such types mortal, since freeing one may close a file, unlock,
-    unmap or release a buffer: each child then copies the pages that they lie on. The report names
-    types with more than 1,000 objects. For those of numpy, pandas and other packages it is known
-    that they hold memory alone.
+    The seal leaves other objects of extensions mortal, since freeing one may close a file, unlock,
+    unmap or release a buffer: each child copies their pages. The report names types with more than
+    1,000 objects. Types of numpy, pandas and other packages are known.
 
     Args:
         kind: a type that is written in C, Cython, C++ or Rust, or a class derived from one. Its
-            objects hold nothing but memory and other objects, and `gc.get_referents` yields
-            each of these. For types derived from it the same holds, unless they free something
-            themselves. An end that shows otherwise still counts: a finalizer, a weak
-            reference with a callback, an object whose own end matters.
+            objects hold only memory and other objects, and `gc.get_referents` yields each of these.
+            So do derived types, unless they free something themselves.
+            An end that shows otherwise still counts: a finalizer, a weak reference with a callback,
+            an object whose own end matters.
 
     Raises:
-        UsageError: `kind` is no type.
+        UsageError: `kind` is not a type.
     """
     if not isinstance(kind, type):
         raise UsageError(

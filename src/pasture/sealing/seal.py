@@ -73,19 +73,19 @@ def seal(
 ) -> SealReport:
     """Take the steps of a policy before a fork, in the process that forks.
 
-    Closes what must not cross a fork (see `before_fork`), then works on the heap. From
-    then on each forked child takes the policy's steps for children and for the exit. May
-    be called again after more was loaded, and in a child of a sealed process. With `PASTURE=off`
-    in the environment it does nothing, and the report says so.
+    Closes what must not cross a fork (see `before_fork`), then works on the heap. Each child then
+    takes the policy's steps for children and for the exit. May be called again after more was
+    loaded, and in a child. With `PASTURE=off` in the environment it does nothing, and the report
+    says so.
 
     Args:
         policy: its name, or one of your own; None is "seal".
-        allow_threads: do not look whether other Python threads wait. Only for threads that
-            are known to be blocked outside of Python until this returns.
+        allow_threads: do not look whether other Python threads wait. Only for threads that are
+            blocked outside of Python until this returns.
         stop_agents: while the heap is worked on, stop agents that stop at each fork by themselves
             (ddtrace). Not in a function that is called in the course of a fork.
         keep_connections: leave connections to databases open, for a process that goes on using
-            them. Its children forget them, and open their own.
+            them. Its children open their own.
         strict: raise if the process did not get sealed.
         accept: kinds of hazards for which `strict` does not raise.
         warm_up: serves requests first, if the policy has a warm-up: a function without

@@ -79,8 +79,7 @@ class WarmUpReport:
         unlimited: why requests had no time limit; None if they had.
         changed: what start and end of an application had changed of the process, a line each.
         startup_s: time that the start of an ASGI application took; None if it was not started.
-        application, headers, host: what was served, and by which headers; no application if what
-            was given is none.
+        application, headers, host: what was served, and by which headers.
         protocol: by which the application is called; None without one.
         hazards: what the requests have left behind on their event loop, and no worker can use.
         advice: what to do about requests that failed; None where nothing is known.
@@ -132,15 +131,14 @@ def warm_up(
 ) -> WarmUpReport:
     """Serve requests through a WSGI or ASGI application object, one after the other.
 
-    In the parent, before the fork; call `close_connections` (or `seal`, which does) after
-    it. Each request runs in a copy of the context, so that nothing a request sets for
-    itself is left to the workers. Responses are read up to 16 MiB. The requests of an ASGI
+    In the parent, before the fork; call `close_connections` (or `seal`, which does) after it. Each
+    request runs in a copy of the context. Responses are read up to 16 MiB. The requests of an ASGI
     application share an event loop, which is closed after them with what was opened on it.
 
-    A request that takes too long is stopped, and so is one during which the process is asked to
-    end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a request changes of
-    the process (handlers of signals, environment, working directory and the like) is put back
-    after it. In other threads than the main one nothing can be stopped.
+    A request that takes too long is stopped (in the main thread), and so is one during which the
+    process is asked to end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a
+    request changes of the process (handlers of signals, environment, working directory and the
+    like) is put back after it.
 
     Args:
         requests: as `Request`, or as text: `PATH` or `METHOD PATH`.
@@ -154,8 +152,8 @@ def warm_up(
         session: of an ASGI application that has been started already, and goes on after it.
         lifespan: start an ASGI application before its requests and end it after them. What its end
             leaves behind, all workers inherit: by default its lifespan is left to them.
-        protocol: by which the server calls the application; None for what its parameters say. What
-            is no application of it, a factory for instance, is not called.
+        protocol: by which the server calls the application; None for what its parameters say. A
+            factory is not called.
 
     Raises:
         UsageError: a request is malformed; none was served.
