@@ -228,7 +228,7 @@ def with_fact(path: Path, index: int, change: Callable[[int, int], tuple[int, in
     data = bytearray(path.read_bytes())
     head = header(path)
     body = memoryview(data)[head.manifest_at : head.manifest_at + head.manifest_bytes]
-    (facts_at,) = struct.unpack_from("<Q", body, 8 * (HEAD_FIELDS - 11))
+    (facts_at,) = struct.unpack_from("<Q", body, 8 * (HEAD_FIELDS - 7))
     at = facts_at + 16 * index
     struct.pack_into("<2Q", body, at, *change(*struct.unpack_from("<2Q", body, at)))
     struct.pack_into("<Q", body, 16, checksum(bytearray(body)))
