@@ -44,14 +44,6 @@ use_made_of(const manifest *m)
         use_texts(m, searched[i].names);
         use_texts(m, searched[i].found);
     }
-    const manifest_link *link = manifest_at(m, m->links_at);
-    for (uint64_t i = 0; i < m->links; i++) {
-        sum += strlen(manifest_at(m, link[i].path)) + strlen(manifest_at(m, link[i].target));
-    }
-    const manifest_answer *answer = manifest_at(m, m->answers_at);
-    for (uint64_t i = 0; i < m->answers; i++) {
-        sum += strlen(manifest_at(m, answer[i].path)) + answer[i].sum;
-    }
     const manifest_question *question = manifest_at(m, m->questions_at);
     for (uint64_t i = 0; i < m->questions; i++) {
         bool has_path = question_has_path(question[i].number);

@@ -29,7 +29,8 @@ uint64_t question_answer(uint64_t number, uint64_t argument, const char *path);
    seconds, as far as a copy has it. Of a folder without the time. */
 uint64_t question_state(const struct stat *s);
 
-/* NULL, or the name of the first question that has another answer than for the image, or its path. */
-const char *question_differs(const manifest *m);
+/* NULL, or the name of the first question that has another answer than for the image, or the path
+   that it is about. */
+const char *question_differs(const manifest *m, bool *has_path);
 
 #endif

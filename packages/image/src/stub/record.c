@@ -72,7 +72,7 @@ typedef struct {
 } call;
 
 /* Calls of two paths have two rows. */
-static const call calls[] = {
+static const call with_arguments[] = {
     {SYS_openat, 0, 1, 2, "open"},
     {SYS_openat2, 0, 1, NONE, "open"},
     {SYS_newfstatat, 0, 1, 3, "stat"},
@@ -90,49 +90,14 @@ static const call calls[] = {
     {SYS_statfs, NONE, 0, NONE, "statfs"},
     {SYS_prctl, NONE, NONE, 0, "confine"},
     {SYS_seccomp, NONE, NONE, NONE, "confine"},
-    {SYS_ioctl, NONE, NONE, 0, "terminal"}, /* the flags are which stream; or of a socket */
-    {SYS_getcwd, NONE, NONE, NONE, "folder"},
-    {SYS_uname, NONE, NONE, NONE, "uname"},
-    {SYS_sched_getaffinity, NONE, NONE, NONE, "affinity"},
-    {SYS_umask, NONE, NONE, NONE, "process"},
+    {SYS_ioctl, NONE, NONE, 0, "terminal"},  /* the flags are which stream; or of a socket */
     {SYS_prlimit64, NONE, NONE, 1, "limit"}, /* the flags are which */
-    {SYS_getuid, NONE, NONE, NONE, "user"},
-    {SYS_geteuid, NONE, NONE, NONE, "user"},
-    {SYS_getgid, NONE, NONE, NONE, "user"},
-    {SYS_getegid, NONE, NONE, NONE, "user"},
-    {SYS_getresuid, NONE, NONE, NONE, "user"},
-    {SYS_getresgid, NONE, NONE, NONE, "user"},
-    {SYS_getgroups, NONE, NONE, NONE, "groups"},
-    {SYS_sysinfo, NONE, NONE, NONE, "memory"},
     {SYS_fstatfs, 0, NONE, NONE, "statfs"},
     {SYS_socket, NONE, NONE, 0, "network"}, /* of another family than these */
     {SYS_sendto, NONE, NONE, NONE, "network"},
     {SYS_connect, NONE, NONE, NONE, "connect"},
     {SYS_bind, NONE, NONE, NONE, "bind"},
-    {SYS_getxattr, NONE, 0, NONE, "filesystem"},
-    {SYS_lgetxattr, NONE, 0, NONE, "filesystem"},
-    {SYS_fgetxattr, 0, NONE, NONE, "filesystem"},
-    {SYS_listxattr, NONE, 0, NONE, "filesystem"},
-    {SYS_llistxattr, NONE, 0, NONE, "filesystem"},
-    {SYS_flistxattr, 0, NONE, NONE, "filesystem"},
-    {SYS_getpriority, NONE, NONE, NONE, "process"},
-    {SYS_getsid, NONE, NONE, NONE, "process"},
-    {SYS_getpgid, NONE, NONE, NONE, "process"},
-    {SYS_getitimer, NONE, NONE, NONE, "process"},
-    {SYS_sched_getparam, NONE, NONE, NONE, "process"},
-    {SYS_ioprio_get, NONE, NONE, NONE, "process"},
-    {SYS_personality, NONE, NONE, NONE, "process"},
-    {SYS_capget, NONE, NONE, NONE, "process"},
     {SYS_kill, NONE, NONE, 1, "process"}, /* whether another one is there */
-    {SYS_shmget, NONE, NONE, NONE, "process"},
-    {SYS_semget, NONE, NONE, NONE, "process"},
-    {SYS_msgget, NONE, NONE, NONE, "process"},
-    {SYS_mq_open, NONE, NONE, NONE, "process"},
-    {SYS_keyctl, NONE, NONE, NONE, "process"},
-    {SYS_request_key, NONE, NONE, NONE, "process"},
-    {SYS_sched_getscheduler, NONE, NONE, NONE, "process"},
-    {SYS_getrusage, NONE, NONE, NONE, "process"},
-    {SYS_times, NONE, NONE, NONE, "process"},
     {SYS_chdir, NONE, 0, NONE, "chdir"},
     {SYS_truncate, NONE, 0, NONE, "write"},
     {SYS_mkdirat, 0, 1, NONE, "write"},
@@ -151,7 +116,6 @@ static const call calls[] = {
     {SYS_stat, NONE, 0, NONE, "stat"},
     {SYS_lstat, NONE, 0, NONE, "lstat"},
     {SYS_access, NONE, 0, 1, "access"},
-    {SYS_getpgrp, NONE, NONE, NONE, "process"},
     {SYS_readlink, NONE, 0, NONE, "readlink"},
     {SYS_getdents, 0, NONE, NONE, "list"},
     {SYS_mkdir, NONE, 0, NONE, "write"},
@@ -164,7 +128,45 @@ static const call calls[] = {
     {SYS_rename, NONE, 1, NONE, "write"},
 #endif
 };
-#define CALLS (sizeof calls / sizeof *calls)
+
+/* Calls by what they ask, whatever of. */
+static const struct {
+    const char *name;
+    int numbers[24]; /* up to a zero */
+} asking[] = {
+    {"folder", {SYS_getcwd}},
+    {"uname", {SYS_uname}},
+    {"affinity", {SYS_sched_getaffinity}},
+    {"process",
+     {SYS_umask, SYS_getpriority, SYS_getsid, SYS_getpgid, SYS_getitimer, SYS_sched_getparam,
+      SYS_ioprio_get, SYS_personality, SYS_capget, SYS_shmget, SYS_semget, SYS_msgget, SYS_mq_open,
+      SYS_keyctl, SYS_request_key, SYS_sched_getscheduler, SYS_getrusage, SYS_times}},
+    {"user", {SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getresuid, SYS_getresgid}},
+    {"groups", {SYS_getgroups}},
+    {"memory", {SYS_sysinfo}},
+    {"filesystem",
+     {SYS_getxattr, SYS_lgetxattr, SYS_fgetxattr, SYS_listxattr, SYS_llistxattr, SYS_flistxattr}},
+#ifdef __x86_64__
+    {"process", {SYS_getpgrp}},
+#endif
+};
+
+#define MAX_CALLS 128
+static call calls[MAX_CALLS];
+static size_t count;
+
+static void
+take_calls(void)
+{
+    memcpy(calls, with_arguments, sizeof with_arguments);
+    count = sizeof with_arguments / sizeof *with_arguments;
+    for (size_t i = 0; i < sizeof asking / sizeof *asking; i++) {
+        for (const int *number = asking[i].numbers; *number; number++) {
+            calls[count++] = (call){*number, NONE, NONE, NONE, asking[i].name};
+        }
+    }
+}
+
 #define KIND_OF_REQUEST 0xff00u
 #define OF_TERMINALS 0x5400u
 #define OF_SOCKETS 0x8900u
@@ -260,13 +262,13 @@ add_call(struct sock_filter *code, size_t n, const call *c)
 static int
 install_filter(void)
 {
-    static struct sock_filter code[10 * CALLS + 8];
+    static struct sock_filter code[10 * MAX_CALLS + 8];
     size_t n = add(code, 0, LOAD(arch));
     n = add(code, n, EQUAL(OWN_ARCH, 1));
     n = add(code, n, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0));
     n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
     n = add(code, n, LOAD(nr));
-    for (size_t i = 0; i < CALLS; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t end = add_call(code, n + 1, &calls[i]);
         (void)add(code, n, EQUAL((uint32_t)calls[i].number, (uint8_t)(end - n - 1)));
         n = end;
@@ -487,7 +489,7 @@ serve(int listener, FILE *log)
         if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0) {
             continue; /* a signal has come first */
         }
-        for (size_t i = 0; i < CALLS; i++) {
+        for (size_t i = 0; i < count; i++) {
             if (calls[i].number == asked.data.nr) {
                 note(log, (pid_t)asked.pid, &calls[i], (const uint64_t *)asked.data.args);
             }
@@ -610,6 +612,7 @@ record_run(int log, char **argv)
 {
     pid_t parent = getppid();
     int pair[2];
+    take_calls();
     pid_t child = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 ? fork() : -1;
     if (child < 0) {
         fprintf(stderr, "pasture-python: %s\n", strerror(errno));

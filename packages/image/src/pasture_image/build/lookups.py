@@ -20,8 +20,16 @@ from dataclasses import dataclass, field
 
 from pasture.proc import OF_THE_KERNEL
 from pasture_image.inside.notes import REFUSED, Note
-from pasture_image.inside.record import NOT_THERE, Lookup, counted, parsed, writes
-from pasture_image.inside.times import MISSING, FileTimes, times_of
+from pasture_image.inside.record import (
+    MISSING,
+    NOT_THERE,
+    FileTimes,
+    Lookup,
+    counted,
+    parsed,
+    times_of,
+    writes,
+)
 
 _MAX_LINKS = 40
 _CACHE = "/__pycache__/"
@@ -34,11 +42,11 @@ STREAMS = ("standard input", "standard output", "standard error", _TERMINAL)
 """That may be terminals; the last one is a program's own, whatever its streams are."""
 QUESTIONS = (
     *("uname", "affinity", "limit", "user", "groups", "bind6", "host"),
-    *("stream", "access", "state", "kind"),
+    *("stream", "access", "state", "kind", "link", "answer"),
 )
-"""As src/stub/question.c numbers them, from 1 on. The last three are about a path: for what it can
-be opened, what stat(2) says of it, and what kind of file it is."""
-_ACCESS, _STATE, _KIND = range(9, 12)
+"""As src/stub/question.c numbers them, from 1 on. The last are about a path: for what it can be
+opened, what stat(2) says of it, what kind of file it is, where it leads, what the kernel says."""
+_ACCESS, _STATE, _KIND, LINK, ANSWER = range(9, 14)
 _MAY_READ = os.O_ACCMODE | os.O_TRUNC
 _NO_FOLLOW = 0x100
 """Of fstatat(2)."""
@@ -327,7 +335,6 @@ def _settle(all_found: Found, absent: set[str]) -> None:
         else:
             all_found.missing.setdefault(above, set()).add(real)
     all_found.links = {path: target for path, target in all_found.links.items() if target}
-    all_found.links |= dict.fromkeys(all_found.plain - all_found.links.keys(), "")
     _forget_written(all_found)
     all_found.changed -= all_found.written - modules
 

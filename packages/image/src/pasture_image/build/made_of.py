@@ -17,14 +17,14 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from pasture.proc import OF_THE_KERNEL
-from pasture_image.build import host, processors, search
+from pasture_image.build import host, search
 from pasture_image.build.build_id import BuildId, build_id
-from pasture_image.build.lookups import Found
+from pasture_image.build.lookups import ANSWER, LINK, Found
 from pasture_image.build.manifest import File, Folder, MadeOf, Sum, content_sum
 from pasture_image.build.process import stub_of
 from pasture_image.inside.order import Order
+from pasture_image.inside.record import MISSING, FileTimes, file_times, times_of
 from pasture_image.inside.recording import Sought
-from pasture_image.inside.times import MISSING, FileTimes, file_times, times_of
 
 _HERE = "."
 _MAX = (1 << 64) - 1
@@ -56,7 +56,7 @@ def made_of(
     """
     stub = stub_of(order.python)
     libraries = _libraries(stub, mapped)
-    facts = processors.rules(order.cpu, order.facts)
+    facts = host.rules(order.cpu, order.facts)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     if not order.is_checked:
         return MadeOf(facts, libraries, _files(stub, opened))
@@ -70,9 +70,12 @@ def made_of(
         libraries,
         _files(stub, (file for _, file in sorted(files.items()) if file[1:] != tuple(MISSING))),
         folders,
-        dict(sorted(found.links.items())),
-        answers,
-        {one: answer for one, answer in found.questions.items() if _counts(one[1], found, sought)},
+        {
+            **{(LINK, path): content_sum(os.fsencode(to)) for path, to in found.links.items()},
+            **{(LINK, path): 0 for path in found.plain - found.links.keys()},
+            **{(ANSWER, path): known for path, known in answers.items()},
+            **{k: v for k, v in found.questions.items() if _counts(k[1], found, sought)},
+        },
     )
 
 
