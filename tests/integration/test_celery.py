@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import Running, environment
+from running import TIMEOUT_S, Running, environment
 
 from matrix.redis_server import redis_server
 from pasture.proc.tree import is_running
@@ -21,7 +21,6 @@ pytest.importorskip("redis")
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
-TIMEOUT_S = 40
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +35,6 @@ def broker(tmp_path_factory):
 
 class Worker(Running):
     """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
-
-    timeout_s = TIMEOUT_S
 
     def __init__(self, command, directory, broker, env):
         super().__init__(command, directory / "celery.log", {**env, "HERD_BROKER": broker})
@@ -149,7 +146,7 @@ def test_no_pool_process_outlives_a_worker_that_is_killed_while_it_forks(work, t
     pool = worker.children()
     worker.process.kill()
     worker.process.wait()
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + TIMEOUT_S
     try:
         while any(is_running(pid) for pid in pool):
             assert time.monotonic() < deadline, pool

@@ -1,19 +1,14 @@
 """Closing what must not cross a fork, with the real libraries."""
 
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from running import completed
 
 
 def run(program, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = completed([sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)])
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

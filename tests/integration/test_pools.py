@@ -3,12 +3,12 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from running import completed
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -38,9 +38,7 @@ def execute(tmp_path, program, *, prelude=PRELUDE):
     """Run a program from a file, as children of a forkserver import it again."""
     path = tmp_path / "program.py"
     path.write_text(prelude + textwrap.dedent(program))
-    return subprocess.run(
-        [sys.executable, str(path)], capture_output=True, text=True, timeout=120, cwd=tmp_path
-    )
+    return completed([sys.executable, str(path)], cwd=tmp_path)
 
 
 def run(tmp_path, program, **kwargs):
@@ -253,7 +251,7 @@ def test_a_running_thread_is_refused_when_strict_and_a_warning_otherwise(tmp_pat
 
 def test_importing_pasture_does_not_import_multiprocessing(tmp_path):
     program = "import sys, pasture; print('multiprocessing' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = completed([sys.executable, "-c", program])
     assert done.stdout == "False\n"
 
 
@@ -262,13 +260,7 @@ def test_importing_pasture_does_not_import_multiprocessing(tmp_path):
 def test_the_examples_keep_their_workers_small(name):
     arguments = ["--objects", "200000"] if name == "data_loader.py" else []
     env = {**os.environ, "PYTHONPATH": str(EXAMPLES)}
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLES / name), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=150,
-        env=env,
-    )
+    done = completed([sys.executable, str(EXAMPLES / name), *arguments], env=env)
     assert done.returncode == 0, done.stderr
     workers = json.loads(done.stdout.splitlines()[-1])["workers"]
     assert len({worker["total"] for worker in workers}) == 1
