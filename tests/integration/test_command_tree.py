@@ -251,9 +251,6 @@ def test_files_that_are_none(name: str, carry_out: Callable[..., Ended]) -> None
     assert not wrong, "\n".join(wrong)
 
 
-NEITHER = (False, False)
-
-
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 def test_output_that_is_not_taken(words: tuple[str, ...], carry_out: Callable[..., Ended]) -> None:
     done = carry_out(*words)
