@@ -269,6 +269,7 @@ def records_faults(pid):
         return False
 
 
+@pytest.mark.once
 @pytest.mark.skipif(os.geteuid() != 0, reason="sampling faults may need root")
 def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
     # Workers come and go, so that there are first writes all the time.

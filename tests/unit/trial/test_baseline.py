@@ -83,6 +83,12 @@ def test_the_causes_that_grew_are_named_largest_first(trial: MakeTrial) -> None:
     assert "what grew: new memory +4.0 MB, hole reused +1.0 MB" in comparison.sentences()
 
 
+def test_without_causes_the_option_that_finds_them_is_named(trial: MakeTrial) -> None:
+    sentences = compared(trial(5 * MB), trial(9 * MB)).sentences()
+
+    assert any("--causes" in sentence for sentence in sentences)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
