@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import TIMEOUT_S, completed
+from running import TIMEOUT_S
 
 pytest.importorskip("numpy")
 
@@ -303,12 +303,15 @@ def test_the_page_draws_its_map_in_a_browser(noise, tmp_path):
 
     page = tmp_path / "page.html"
     page.write_text(render_html(noise, datetime(2026, 1, 2)))
-    done = completed(
+    done = subprocess.run(
         [
             *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
             *(f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=10000"),
             *("--dump-dom", page.as_uri()),
-        ]
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.stdout.count('class="slice') > len(noise.causes)
     for cause, _ in noise.causes:

@@ -28,7 +28,7 @@ from generations import (
     serve_until,
     wait_for_roles,
 )
-from running import TIMEOUT_S, completed
+from running import TIMEOUT_S
 
 pytestmark = pytest.mark.once
 
@@ -467,7 +467,7 @@ def test_a_trial_compares_reforks_with_other_policies(tmp_path):
         *("--json", tmp_path / "report.json", "--log-dir", tmp_path / "logs"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(PROGRAMS)}
-    done = completed(command, env=environment)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "report.json").read_text())["policies"]["refork"]
     assert len(found["workers"]) == 2 and found["failures"] == 0

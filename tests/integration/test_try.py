@@ -46,7 +46,13 @@ def command(app, *arguments):
 
 def pasture_try(app, *arguments, env=()):
     """Run to the end; what was printed shows up if the test fails."""
-    done = completed(command(app, *arguments), env=os.environ | dict(env))
+    done = subprocess.run(
+        command(app, *arguments),
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env=os.environ | dict(env),
+    )
     print(done.stdout, done.stderr, sep="\n--- stderr\n")
     return done
 
@@ -249,8 +255,11 @@ def test_a_server_that_dies_under_load_is_reported_with_its_policy():
 def test_a_server_that_goes_into_the_background_is_ended(tmp_path):
     (tmp_path / "daemon.conf.py").write_text("daemon = True")
 
-    done = completed(
+    done = subprocess.run(
         [*command("steady_app:application", *SMALL), "--", "--config", tmp_path / "daemon.conf.py"],
+        capture_output=True,
+        text=True,
+        timeout=60,
         env=os.environ | {"TRIAL_MARK": str(tmp_path)},
     )
 
@@ -564,7 +573,7 @@ def try_program(
     loop = str(PROGRAMS / "forking_loop.py")
     command = [sys.executable, "-m", "pasture", "try", *options, "--", python, loop, *words]
     environ = {**os.environ, **environ}
-    done = completed(command, env=environ)
+    done = subprocess.run(command, capture_output=True, text=True, env=environ)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import TIMEOUT_S, Running, completed, environment, listens
+from running import TIMEOUT_S, Running, environment, listens
 
 from pasture.learning import file
 from pasture.scoreboard.reader import read_scoreboard
@@ -373,7 +373,7 @@ def test_a_warm_up_without_an_application_to_find_is_reported(serve, tmp_path):
 
 
 def nginx():
-    done = completed([str(TOOLS / "services"), "nginx"])
+    done = subprocess.run([str(TOOLS / "services"), "nginx"], capture_output=True, text=True)
     if done.returncode != 0:
         pytest.skip(f"nginx cannot be had: {done.stderr.strip()}")
     return done.stdout.strip()
@@ -481,13 +481,13 @@ def test_spooler_mules_and_router_are_no_workers(serve, tmp_path):
     server.wait_for(lambda: server.log.count("spawned uWSGI ") >= 6, "all processes")
     server.wait_for(lambda: read_scoreboard(server.pid).total.starts == 2, "workers alone count")
     command = [sys.executable, "-m", "pasture", "top", "--once", str(server.pid)]
-    done = completed(command)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     roles = Counter(line.split()[1] for line in done.stdout.splitlines()[2:9])
     assert roles == {"master": 1, "worker": 2, "mule": 2, "spooler": 1, "other": 1}, done.stdout
     assert "2 workers" in done.stdout
     assert len(gather(server.pid).workers) == 2
     explained = tmp_path / "explained"
     command[3:5] = ["explain", "--json", str(explained)]
-    subprocess.run(command, capture_output=True, timeout=TIMEOUT_S)
+    subprocess.run(command, capture_output=True, timeout=120)
     entry = read_scoreboard(server.pid).entries[json.loads(explained.read_text())["worker"]]
     assert entry.role == "worker" and server.stop() in (0, 30)
