@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 
-LIMIT_S = 60
+LIMIT_S = 300
 STARTED = 77  # exit status where a command would have become another program
 DEFECT = 70
 FILES = {
