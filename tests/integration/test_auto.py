@@ -1,12 +1,11 @@
 """`PASTURE=seal` in the environment: engines are sealed without a change of their command."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from running import environment
+from running import completed, environment
 
 from pasture import _native
 
@@ -20,14 +19,7 @@ LOOK = (
 
 
 def run(*words, **variables):
-    return subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment(variables),
-        cwd=PROGRAMS,
-    )
+    return completed([sys.executable, *words], env=environment(variables), cwd=PROGRAMS)
 
 
 def loaded(**variables):

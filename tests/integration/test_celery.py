@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import Running, environment
+from running import TIMEOUT_S, Running, environment
 
 from matrix.redis_server import redis_server
 from pasture.proc.tree import is_running
@@ -22,7 +22,6 @@ pytest.importorskip("redis")
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
-TIMEOUT_S = 40
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +36,6 @@ def broker(tmp_path_factory):
 
 class Worker(Running):
     """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
-
-    timeout_s = TIMEOUT_S
 
     def __init__(self, command, directory, broker, env):
         super().__init__(command, directory / "celery.log", {**env, "HERD_BROKER": broker})

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 
-LIMIT_S = 60
+LIMIT_S = 300
 STARTED = 77  # exit status where a command would have become another program
 DEFECT = 70
 FILES = {
@@ -249,9 +249,6 @@ def test_files_that_are_none(name: str, carry_out: Callable[..., Ended]) -> None
     wrong = [f"{why}: {case}" for case in cases if (why := case.wrong())
              and case.code not in (0, STARTED)]  # fmt: skip
     assert not wrong, "\n".join(wrong)
-
-
-NEITHER = (False, False)
 
 
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)

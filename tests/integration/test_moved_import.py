@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import socketserver
-import subprocess
 import sys
 import tempfile
 import threading
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from running import environment
+from running import completed, environment
 
 from pasture.servers.gunicorn.worker_user import as_worker_user
 from pasture_tools.launch.ports import free_port
@@ -107,12 +106,7 @@ def test_what_comes_back_in_children_is_no_reason_to_serve_plain(start, held):
     assert [one["there"] for one in answers(server).values()] == [True] * WORKERS
     assert PLAIN not in server.log
     assert "objects immortal" in server.log
-
-
-def test_the_child_that_shows_which_threads_come_back_warns_of_nothing(start):
-    server = start("restarted thread")
-    assert PLAIN not in server.log
-    assert "comeback.py" not in server.log
+    assert "comeback.py" not in server.log, "the child that shows it warns of nothing"
 
 
 def test_what_the_user_accepts_is_sealed_in_and_named(start):
@@ -194,9 +188,7 @@ def test_a_program_that_starts_plain_is_not_said_to_have_forked_nothing(tmp_path
     program = [sys.executable, "-m", "pasture", "run", "--", sys.executable, str(path)]
     folder = Path(__file__).parent.parent / "programs"
     named = {"HOLDS": "flock", "HELD_IN": str(tmp_path), "PYTHONPATH": str(folder)}
-    done = subprocess.run(
-        program, env=environment(named), capture_output=True, text=True, timeout=60
-    )
+    done = completed(program, env=environment(named))
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from running import TIMEOUT_S, completed
 
 APP = Path(__file__).parent.parent / "programs" / "spawning_app.py"
 SEALED = "pasture: policy seal on "
@@ -23,14 +24,7 @@ FORKING = (sys.executable, "-m", "pasture", "run", "--fork-spawned", "--", "pyth
 
 
 def run(*words, begin=FORKING, app=APP):
-    return subprocess.run(
-        [*begin, str(app), *words],
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=app.parent,
-    )
+    return completed([*begin, str(app), *words], input="", cwd=app.parent)
 
 
 def both(*words, app=APP):
@@ -263,18 +257,18 @@ def test_it_ends_with_the_program_and_leaves_its_processes_to_the_kernel(tmp_pat
     app.write_text(
         "import multiprocessing, time\n"
         "if __name__ == '__main__':\n"
-        "    p = multiprocessing.get_context('spawn').Process(target=time.sleep, args=(60,))\n"
+        "    p = multiprocessing.get_context('spawn').Process(target=time.sleep, args=(600,))\n"
         "    p.start(); print(p.pid, flush=True); p.join()\n"
     )
     with subprocess.Popen([*FORKING, str(app)], stdout=subprocess.PIPE, text=True) as program:
         worker = psutil.Process(int(program.stdout.readline()))
         children = psutil.Process(program.pid).children()
-        assert worker in children and len(children) == 3  # the resource tracker
+        assert worker in children and len(children) == 3
+        [forks] = [one for one in children if one != worker and "spawn_main" in str(one.cmdline())]
         program.kill()
     try:
-        _, left = psutil.wait_procs([one for one in children if one != worker], timeout=20)
+        forks.wait(TIMEOUT_S)
         assert worker.is_running() and worker.ppid() != program.pid
-        assert [one for one in left if "spawn_main" in " ".join(one.cmdline())] == []
     finally:
         worker.kill()
 
@@ -311,6 +305,6 @@ def test_an_interrupt_of_the_terminal_leaves_the_processes_to_the_program(tmp_pa
 @pytest.mark.once
 def test_an_engine_that_forks_by_itself_refuses_it():
     command = [sys.executable, "-m", "pasture", "run", "--fork-spawned", "gunicorn", "app"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = completed(command)
     assert done.returncode == 2
     assert "--fork-spawned is of no use to gunicorn" in done.stderr

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from running import TIMEOUT_S, Running, environment, listens
+from running import TIMEOUT_S, Running, completed, environment, listens
 
 from pasture.log_lines import WARM_UP_END, find
 from pasture.scoreboard.reader import read_scoreboard
@@ -427,13 +427,7 @@ def test_fastapi_run_is_served_by_workers_of_a_sealed_parent(serve):
 
 
 def finished(*words):
-    return subprocess.run(
-        [*RUN, *words],
-        env=environment({"PYTHONPATH": str(PROGRAMS)}),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
+    return completed([*RUN, *words], env=environment({"PYTHONPATH": str(PROGRAMS)}))
 
 
 @pytest.mark.immortality

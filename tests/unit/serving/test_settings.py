@@ -88,6 +88,10 @@ def test_options_survive_the_way_through_the_environment(
     assert asked(settings).headers == (("Cookie", "x=1"),)
 
 
+def test_options_that_were_not_given_leave_no_variable() -> None:
+    assert to_environment(policy=None, warm=(), warm_file=None) == {}
+
+
 def test_who_starts_an_application_is_each_or_once() -> None:
     assert read_environment({}).lifespan == "each"
     assert read_environment({"PASTURE_LIFESPAN": "once"}).lifespan == "once"
@@ -131,6 +135,11 @@ def test_a_probe_is_the_default_and_can_be_left_out_or_end_the_server(
 def test_without_requests_of_the_user_there_is_no_probe() -> None:
     assert not read_environment({}).probes
     assert not read_environment({"PASTURE_POLICY": "stock", "PASTURE_WARM": "/"}).probes
+
+
+def test_a_choice_about_the_probe_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UsageError):
+        read_environment({"PASTURE_PROBE": "maybe"})
 
 
 SWITCHES = [row.variable for row in SETTINGS.values() if row.takes is bool]

@@ -66,3 +66,10 @@ def test_bars_of_memory_add_up_to_the_total(make_result: MakeResult) -> None:
 
     assert list(private.y) == [80.0, 20.0]
     assert list(once.y) == [51.0, 51.0]
+
+
+def test_each_policy_has_a_colour_of_its_own(make_result: MakeResult, make_run: MakeRun) -> None:
+    names = ("stock", "freeze", "warm-freeze", "seal", "refork")
+    result = make_result(*(make_run(name) for name in names))
+
+    assert len({plots.color_of(name, result) for name in names}) == len(names)

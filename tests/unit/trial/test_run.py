@@ -3,6 +3,7 @@
 A run is played by a function, so that nothing is started.
 """
 
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,7 +26,7 @@ from pasture_tools.trial.plan import TrialPlan
 from pasture_tools.trial.responses import UrlAnswers
 from pasture_tools.trial.run import Job, _check_server
 from pasture_tools.trial.server import Pause
-from pasture_tools.trial.trial import schedule
+from pasture_tools.trial.trial import describe_interpreter, schedule
 
 MakeRun = Callable[..., Run]
 
@@ -360,6 +361,12 @@ def test_what_limits_the_figures_is_noted(make_run: MakeRun) -> None:
     (note,) = stage.try_out(policies=("stock",)).notes
 
     assert "killed" in note
+
+
+def test_the_interpreter_of_the_server_is_asked() -> None:
+    described = describe_interpreter()
+
+    assert described["version"] == sys.version.split()[0].rstrip("+")
 
 
 @pytest.mark.parametrize(
