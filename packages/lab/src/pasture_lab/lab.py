@@ -19,7 +19,7 @@ from pasture_lab.report.document import to_json
 from pasture_lab.report.html import render_html
 from pasture_tools.display import progress
 from pasture_tools.display.atomic import require_writable, write_atomically, write_json
-from pasture_tools.display.pages import PAGE, require_packages
+from pasture_tools.display.pages import require_packages
 from pasture_tools.display.terminal import error_terminal, output_terminal
 from pasture_tools.launch.session import stop_on_signals
 
@@ -55,9 +55,9 @@ def run(
     """
     chosen = _chosen(names, everything)
     options = Options(quick=quick, pythons=_named(pythons), wagtail=wagtail, site=_site(site))
-    wants_html = html_file is not None or all(map(find_spec, PAGE))
+    wants_html = html_file is not None or find_spec("jinja2") is not None
     if html_file is not None:
-        require_packages("--html", *PAGE, extra="lab")
+        require_packages("--html", "jinja2", extra="lab")
     _make(results)
     json_file, html_file = (
         json_file or results / "report.json",
