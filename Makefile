@@ -165,7 +165,7 @@ test-integration: .venv/.stamp ## Real servers
 test-commands: .venvs/3.14/.stamp ## Each command and option, mistyped, refused, interrupted; on an idle machine
 	@PASTURE_LONG=1 $(PYTHON) -m pytest -q tests/integration/test_command_tree.py tests/integration/test_interrupts.py $(ARGS)
 
-drill: .venvs/3.14/.stamp ## A leak, lost sharing, a hung worker: the words of log, top, doctor, explain and alerts
+drill: .venvs/3.14/.stamp ## Ten failures on each engine: the words of log, top, doctor, explain and alerts
 	@mkdir -p var && rm -f var/drill.txt; DRILL=var/drill.txt $(PYTHON) -m pytest -q \
 	    tests/integration/test_drill.py $(ARGS); status=$$?; cat var/drill.txt; exit $$status
 
