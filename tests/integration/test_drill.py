@@ -201,8 +201,9 @@ CASES = {
     ),
 }
 HAZARD = f"hazards: {THREAD} does not survive a fork"
+# These load the application before they fork, without pasture too: plain would not help.
 PRELOADED = {"doctor": f"sealed\n! {HAZARD}", "alerts": {"PastureHazard"}}
-"""These load the application before they fork, without pasture too: plain would not help."""
+NOT_LATE = {"doctor": f"{UNASKED}\n- ", "alerts": set(), "top": "", "explain": ""}
 UNCOUNTED = {"doctor": "sealed\n- ", "alerts": set(), "top": "", "explain": ""}
 """No requests are counted: PastureWorkerGrows says it after an hour."""
 SPAWNED = {
@@ -211,8 +212,13 @@ SPAWNED = {
 ELSEWHERE = {
     ("uwsgi", "plain because of a hazard"): PRELOADED,
     ("celery", "plain because of a hazard"): PRELOADED,
+    ("uwsgi", "a hung worker"): {  # the frames of a fork by C code are not found
+        "doctor": r"sealed\n! hung: process \d+ waits for a lock; its parent's thread refresher"
+    },
     ("celery", "a leak"): UNCOUNTED,
     ("granian", "a leak"): UNCOUNTED,
+    ("uwsgi", "a missing preload"): NOT_LATE,
+    ("celery", "a missing preload"): NOT_LATE,
     ("uvicorn", "a missing preload"): {**SPAWNED, "explain": ""},
 }
 

@@ -42,7 +42,11 @@ def test_a_worker_that_waits_for_a_lock_blames_the_lost_thread_that_was_nearest(
 ) -> None:
     [found] = findings(process)
     assert what in found.what
-    assert found.is_obstacle == (process.threads[0] is MAIN or process.threads == (BARE,)) == bool(found.fix)
+    assert (
+        found.is_obstacle
+        == (process.threads[0] is MAIN or process.threads == (BARE,))
+        == bool(found.fix)
+    )
 
 
 @pytest.mark.parametrize(
