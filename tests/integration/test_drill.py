@@ -217,6 +217,12 @@ ELSEWHERE = {
     },
     ("celery", "a leak"): UNCOUNTED,
     ("granian", "a leak"): UNCOUNTED,
+    ("granian", "a hung worker"): {  # its threads of Rust wait for requests: the kernel sees work
+        "alerts": {"PastureHazard"},
+        "top": f"hazard: {THREAD}",
+        "explain": "",
+    },
+    ("granian", "a missing preload"): {**SPAWNED, "explain": ""},
     ("uwsgi", "a missing preload"): NOT_LATE,
     ("celery", "a missing preload"): NOT_LATE,
     ("uvicorn", "a missing preload"): {**SPAWNED, "explain": ""},

@@ -33,7 +33,7 @@ REFRESHER = Lost("refresher", ("shop.py:7 in refresh",))
         (Process(7, (BARE, POOL)), "process 7 waits for a lock outside of Python"),
         (Process(7, (BARE,)), "waits for a lock, and so do all of its threads"),
         (Process(7, (MAIN, POOL)), "of its 2 threads 1 wait for no lock"),
-        (Process(7, (BARE, POOL), by_design=True), "waits for a lock by design: others serve"),
+        (Process(7, (BARE, POOL), by_design=True), "waits by design: others serve"),
         (Process(7, (MAIN,)), "and so do all of its threads: one of them holds it"),
     ],
 )
