@@ -24,7 +24,7 @@ from pasture_tools.launch.session import Group, environment
 
 __all__ = ["TIMEOUT_S", "Running", "environment", "listens", "waits_in_select"]
 
-TIMEOUT_S = 30
+TIMEOUT_S = 120  # of a machine at work, too
 PASTURE_RUN = [sys.executable, "-m", "pasture", "run"]
 
 

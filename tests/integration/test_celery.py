@@ -21,7 +21,7 @@ pytest.importorskip("redis")
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
-TIMEOUT_S = 40
+TIMEOUT_S = 120
 
 
 @pytest.fixture(scope="module")
