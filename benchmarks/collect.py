@@ -81,42 +81,16 @@ def heaps_table(version: str, heaps: Mapping[str, Found]) -> Table:
     return table
 
 
-def page(version: str, pauses: Mapping[str, Found]) -> str:
-    import plotly.graph_objects as go
-
-    figure = go.Figure(
-        [
-            go.Scatter(
-                x=list(range(1, len(found["full_s"]) + 1)),
-                y=[1e3 * length for length in found["full_s"]],
-                mode="lines+markers",
-                name=name,
-            )
-            for name, found in pauses.items()
-        ]
-    )
-    figure.update_layout(
-        title=f"CPython {version}: automatic full collections, {PAUSE_OBJECTS:,} objects and more",
-        xaxis_title="collection",
-        yaxis_title="pause, ms",
-        yaxis_rangemode="tozero",
-    )
-    text: str = figure.to_html(include_plotlyjs=True)
-    return text
-
-
 @click.command(help=__doc__)
 @click.option("--python", "pythons", multiple=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--rounds", default=9, show_default=True)
 @click.option("--heap", "chosen", multiple=True, type=click.Choice(list(HEAPS)))
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="All figures.")
-@click.option("--html", "html_file", type=click.Path(path_type=Path), help="Pauses, a plot.")
 def main(
     pythons: tuple[Path, ...],
     rounds: int,
     chosen: tuple[str, ...],
     json_file: Path | None,
-    html_file: Path | None,
 ) -> None:
     console = Console(width=None if sys.stdout.isatty() else 110)
     interpreters: dict[str, Any] = {}
@@ -147,9 +121,6 @@ def main(
             )
         console.print()
         interpreters[version] = {"heaps": heaps, "child": private, "pauses": pauses}
-        if html_file is not None:
-            html_file.parent.mkdir(parents=True, exist_ok=True)
-            html_file.write_text(page(version, pauses))
     if json_file is not None:
         document = {
             "schema": 1,

@@ -93,7 +93,7 @@ def command_at(path: tuple[str, ...]) -> click.Command:
 def imported() -> None:
     """What commands import is imported once, and not by each fork."""
     for name in (
-        *("numpy", "plotly.graph_objects"),
+        *("numpy", "jinja2"),
         *("pasture_tools.explain.explain", "pasture_tools.explain.html"),
         *("pasture_image.build.making", "pasture_lab.lab"),
     ):

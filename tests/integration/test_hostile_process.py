@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("numpy")
-pytest.importorskip("plotly")
+pytest.importorskip("jinja2")
 
 import numpy as np
 
@@ -78,11 +78,9 @@ def test_a_document_is_ascii_and_has_no_half_characters(explained):
 
 def test_a_page_has_no_element_that_a_process_named(explained):
     page = (explained[1] / "found.html").read_text(encoding="utf-8")
-    without_library = re.sub(r"<script>.*?</script>", "", page, count=1, flags=re.DOTALL)
-    assert "owned" in without_library
-    assert "<script>alert" not in page
-    assert not HARMFUL.search(without_library.replace("\t", " "))
-    assert "[bold]\\u003cscript" not in page, "plotly would read tags in a name"
+    assert "owned" in page
+    assert "<script" not in page
+    assert not HARMFUL.search(page.replace("\t", " "))
 
 
 @pytest.mark.parametrize("command", [("doctor",), ("top", "--once")])

@@ -521,6 +521,29 @@ def smaps(*pids):
     return found
 
 
+def roles_as_the_kernel_says(server_pid):
+    """How many processes of each role the exporter has; all figures are those of smaps_rollup."""
+    found = {}
+    for family in ServerCollector(server_pid).collect():
+        for one in family.samples:
+            process = one.labels.get("role"), one.labels.get("pid")
+            found.setdefault(one.name, {})[process] = one.value
+    pss = found["pasture_process_pss_bytes"]
+    for (role, pid), size in pss.items():
+        kernel = smaps(pid)
+        private = kernel["Private_Clean"] + kernel["Private_Dirty"]
+        shared = kernel["Shared_Clean"] + kernel["Shared_Dirty"]
+        assert size == pytest.approx(kernel["Pss"], rel=0.02)
+        assert found["pasture_process_private_bytes"][role, pid] == pytest.approx(private, rel=0.02)
+        assert found["pasture_process_shared_bytes"][role, pid] == pytest.approx(shared, rel=0.02)
+    server = psutil.Process(server_pid)
+    below = [one.pid for one in server.children(recursive=True) if one.exe() == server.exe()]
+    assert {int(pid) for _, pid in pss} == {server_pid, *below}
+    [total] = found["pasture_tree_pss_bytes"].values()
+    assert total == pytest.approx(smaps(server_pid, *below)["Pss"], rel=0.02)
+    return Counter(role for role, _ in pss)
+
+
 @pytest.mark.once
 def test_a_container_of_the_same_pod_needs_no_pid(serve):
     """Its processes have one namespace of pids: `shareProcessNamespace`."""

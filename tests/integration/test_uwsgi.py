@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from running import TIMEOUT_S, Running, environment, listens
+from test_metrics import roles_as_the_kernel_says
 
 from pasture.learning import file
 from pasture.scoreboard.reader import read_scoreboard
@@ -474,16 +475,19 @@ def test_what_workers_import_is_recorded(serve, tmp_path):
 
 
 @pytest.mark.once
-def test_spooler_mules_and_router_are_no_workers(serve, tmp_path):
+def test_spooler_mules_router_and_a_daemon_are_no_workers(serve, tmp_path):
     (tmp_path / "spool").mkdir()
     http = ("--http", f"127.0.0.1:{free_port()}")
-    server = serve("--mule", "--mule", "--spooler", str(tmp_path / "spool"), *http)
+    daemon = ("--attach-daemon", "sleep 600")
+    server = serve("--mule", "--mule", "--spooler", str(tmp_path / "spool"), *http, *daemon)
     server.wait_for(lambda: server.log.count("spawned uWSGI ") >= 6, "all processes")
     server.wait_for(lambda: read_scoreboard(server.pid).total.starts == 2, "workers alone count")
     command = [sys.executable, "-m", "pasture", "top", "--once", str(server.pid)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     roles = Counter(line.split()[1] for line in done.stdout.splitlines()[2:9])
     assert roles == {"master": 1, "worker": 2, "mule": 2, "spooler": 1, "other": 1}, done.stdout
+    assert roles_as_the_kernel_says(server.pid) == roles
+    assert server.log.count(SEALED) == 1
     assert "2 workers" in done.stdout
     assert len(gather(server.pid).workers) == 2
     explained = tmp_path / "explained"

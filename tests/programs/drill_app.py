@@ -1,5 +1,6 @@
-"""A WSGI application with what an operator meets: a leak, data that is written, a lock that hangs.
+"""An application with what an operator meets: a leak, data that is written, a lock that hangs.
 
+`app` is for WSGI, `asgi` for ASGI, `tasks` for Celery, whose broker is at DRILL_BROKER.
 DRILL_THREAD starts a thread that holds the lock for most of the time.
 """
 
@@ -37,11 +38,30 @@ def price():
         return len(DATA)
 
 
-PAGES = {"/leak": leak, "/write": write, "/price": price}
+PAGES = {"/leak": leak, "/write": write, "/price": price, "/eat": lambda: bytearray(b"x") * 10**9}
+
+
+def page(path):
+    PAGES.get(path, time.monotonic)()
+    return f"{os.getpid()} {len(LEAK)}"
 
 
 def app(environ, start_response):
-    PAGES.get(environ["PATH_INFO"], time.monotonic)()
-    answer = f"{os.getpid()} {len(LEAK)}".encode()
+    answer = page(environ["PATH_INFO"]).encode()
     start_response("200 OK", [("Content-Length", str(len(answer)))])
     return [answer]
+
+
+async def asgi(scope, receive, send):
+    assert scope["type"] == "http"
+    answer = page(scope["path"]).encode()
+    headers = [(b"content-length", b"%d" % len(answer))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": answer})
+
+
+if broker := os.environ.get("DRILL_BROKER"):
+    import celery
+
+    tasks = celery.Celery("drill_app", broker=broker, backend=broker)
+    tasks.task(name="page")(page)

@@ -1,26 +1,30 @@
-"""The built site in a browser, as wide as a telephone and as a desk's screen: `make docs-check`."""
+"""The built site and both reports in a browser, light and dark: `make docs-check`."""
 
 import functools
 import http.server
 import json
 import re
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
+from pasture_tools.explain import html as explain
+from pasture_tools.trial import html as trial
+from tests.unit.explain.explanations import FULL
+from tests.unit.trial.conftest import MakeResult, make_result, make_run  # noqa: F401  fixtures
+
 SITE = Path(__file__).resolve().parents[2] / "build" / "site"
-CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
-WIDTHS = (360, 390, 1280)
+WIDTHS = (400, 800, 1400)
+LEAST_CONTRAST = 4.5  # of text: WCAG 2.2, 1.4.3
 SCHEMES = {"light": 1, "dark": 0}  # as Chromium numbers them
-REPORT = "report.html"
-STYLE = SITE.parents[1] / "src" / "pasture" / "display" / "page.css"
+REPORTS = ("try.html", "explain.html")
 PAGES = (
     *("index.html", "docs/start.html", "docs/reference.html", "docs/results/engines.html"),
-    *("docs/gunicorn.html", REPORT),
+    *("docs/gunicorn.html", *REPORTS),
 )
 # The frames delay the page's load, so all of them are there when it is measured.
 MEASURE = """<!doctype html>%s<pre id="found"></pre><script>
@@ -29,6 +33,29 @@ const covered = code => {
   const button = code.parentElement.querySelector("nav, .md-clipboard");
   return button && button.getBoundingClientRect().left < code.getBoundingClientRect().right - 1;
 };
+const parts = color => color.match(/[0-9.]+/g).map(Number);
+const over = (top, under) => {
+  const alpha = top.length > 3 ? top[3] : 1;
+  return [0, 1, 2].map(i => top[i] * alpha + under[i] * (1 - alpha));
+};
+const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+const light = color => {
+  const [r, g, b] = color.map(v => linear(v / 255));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const SHOWN = {opacityProperty: true, visibilityProperty: true};
+const hasText = one => [...one.childNodes].some(node => node.nodeType == 3 && node.data.trim()) &&
+  one.checkVisibility(SHOWN) && one.getClientRects().length;
+const poor = (inside, view, least) =>
+  [...inside.querySelectorAll("body, body *")].filter(hasText).map(one => {
+    const above = [];
+    for (let up = one; up; up = up.parentElement) above.unshift(view.getComputedStyle(up));
+    const paper = above.reduce(
+      (under, style) => over(parts(style.backgroundColor), under), [255, 255, 255]);
+    const [a, b] = [light(over(parts(view.getComputedStyle(one).color), paper)), light(paper)];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    return [contrast, `${one.tagName}.${one.className}: ${one.innerText.slice(0, 40)}`];
+  }).filter(found => found[0] < least);
 onload = () => setTimeout(() => document.getElementById("found").textContent = JSON.stringify(
   [...document.querySelectorAll("iframe")].map(frame => {
     const inside = frame.contentDocument, root = inside.documentElement;
@@ -37,15 +64,13 @@ onload = () => setTimeout(() => document.getElementById("found").textContent = J
             text: root.innerText.length, paper: brightness(style.backgroundColor),
             ink: brightness(style.color),
             buttons: inside.querySelectorAll("pre nav, pre button").length,
+            poor: poor(inside, frame.contentWindow, %s),
             covered: [...inside.querySelectorAll("pre > code")].filter(covered).length};
   })), 1000);
 </script>"""
 FRAME = '<iframe src="{}" style="width:{}px;height:800px;border:0"></iframe>'
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or not SITE.exists(),
-    reason="make docs-check builds the site, and needs Chromium",
-)
+pytestmark = pytest.mark.skipif(not SITE.exists(), reason="make docs-check builds the site")
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -54,30 +79,44 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 
 @pytest.fixture
-def address() -> Iterator[str]:
-    """Of a server of the site on loopback, which also has the page that measures."""
-    (SITE / "measure.html").write_text(
-        MEASURE % "".join(FRAME.format(page, width) for page in PAGES for width in WIDTHS)
-    )
-    (SITE / REPORT).write_text(
-        f"<style>{STYLE.read_text()}</style><body><main>{'A report. ' * 99}</main></body>"
-    )
+def chromium() -> str:
+    """The program, from the PATH or out of Debian."""
+    words = [str(SITE.parents[1] / "tools" / "services"), "chromium"]
+    found = subprocess.run(words, capture_output=True, text=True)
+    if found.returncode != 0:
+        pytest.skip(f"Chromium cannot be had: {found.stderr.strip()}")
+    return found.stdout.strip()
+
+
+@pytest.fixture
+def address(make_result: MakeResult) -> Iterator[str]:  # noqa: F811
+    """Of a server on loopback: the site, both reports, and the page that measures."""
+    frames = "".join(FRAME.format(page, width) for page in PAGES for width in WIDTHS)
+    made = {
+        "measure.html": MEASURE % (frames, LEAST_CONTRAST),
+        "try.html": trial.render_html(make_result(), datetime(2026, 1, 2)),
+        "explain.html": explain.render_html(FULL, datetime(2026, 1, 2)),
+    }
+    for name, text in made.items():
+        (SITE / name).write_text(text)
     handler = functools.partial(Quiet, directory=SITE)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-    (SITE / "measure.html").unlink()
-    (SITE / REPORT).unlink()
+    for name in made:
+        (SITE / name).unlink()
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_pages_fit_the_window_in_light_and_dark(address: str, tmp_path: Path, scheme: str) -> None:
+def test_pages_fit_the_window_and_can_be_read_in_light_and_dark(
+    chromium: str, address: str, tmp_path: Path, scheme: str
+) -> None:
     done = subprocess.run(
         [
-            *(str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu"),
+            *(chromium, "--headless", "--no-sandbox", "--disable-gpu"),
             *("--disable-dev-shm-usage", f"--user-data-dir={tmp_path}/profile"),
-            *("--window-size=1400,900", "--timeout=90000", "--virtual-time-budget=60000"),
+            *("--window-size=1500,900", "--timeout=90000", "--virtual-time-budget=60000"),
             f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}",
             *("--dump-dom", f"{address}/measure.html"),
         ],
@@ -90,7 +129,8 @@ def test_pages_fit_the_window_in_light_and_dark(address: str, tmp_path: Path, sc
 
     assert len(found) == len(PAGES) * len(WIDTHS), done.stdout[-2000:] + done.stderr[-2000:]
     assert [one for one in found if one["scroll"] > one["width"]] == []
-    assert all(one["text"] > 500 for one in found)
+    assert all(one["text"] > 300 for one in found)
+    assert {text: contrast for one in found for contrast, text in one["poor"]} == {}
     assert [one for one in found if (one["paper"] > one["ink"]) != (scheme == "light")] == []
     assert [one for one in found if one["covered"]] == []
     assert any(one["buttons"] for one in found)

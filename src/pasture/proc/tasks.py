@@ -95,14 +95,19 @@ def read_call(pid: int, number: int, proc: Path = _PROC) -> Call | None:
         return None
 
 
-def is_locked(pid: int, proc: Path = _PROC) -> bool:
+def is_locked(pid: int, proc: Path = _PROC, *, main_serves: bool = False) -> bool:
     """Whether the main thread of a process waits for a lock of its own, and no other for a request.
 
     A thread of uWSGI's without work waits for a lock while another one waits for connections.
+
+    Args:
+        main_serves: whether the main thread never does so by design, whatever other threads do.
     """
     main = read_call(pid, pid, proc)
     if main is None or not main.is_for_own_lock:
         return False
+    if main_serves:
+        return True
     calls = [read_call(pid, number, proc) for number in read_tasks(pid, proc)]
     return all(call is not None and call.number == main.number for call in calls)
 

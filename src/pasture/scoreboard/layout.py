@@ -78,6 +78,7 @@ class Entry:
     counts: Counts = field(default_factory=Counts)
     private_at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
     says_requests: bool = False
+    main_serves: bool = False  # whether its main thread takes what comes, and waits for no lock
     # What it held, shared or not, at each of the latest requests whose number is a power of two,
     # oldest first, bytes; 0 where there was none.
     marks: tuple[int, ...] = (0,) * len(MARKS)
@@ -125,5 +126,6 @@ def _entry(words: Sequence[int], at: int, pid: int) -> Entry:
         COUNTS.read(words, at),
         words[at + PRIVATE_AT_START],
         bool(words[at + SAYS_REQUESTS]),
+        words[at + SAYS_REQUESTS] > 1,
         tuple(words[at + mark] for mark in MARKS),
     )

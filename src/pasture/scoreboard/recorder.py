@@ -40,7 +40,7 @@ class Recorder:
         self._ran_out = False
         # By thread that is about to fork: two may do so at once.
         self._expected: dict[int, Slot] = {}
-        self._says_requests = False
+        self._says_requests = 0
         self._row: Row | None = None
         self._row_pid = 0
         self._began_ns = 0
@@ -91,9 +91,13 @@ class Recorder:
         """
         return self._expected.pop(threading.get_ident(), None)
 
-    def will_count_requests(self) -> None:
-        """Say that workers count requests, so that a worker without requests shows 0."""
-        self._says_requests = True
+    def will_count_requests(self, *, main_serves: bool) -> None:
+        """Say that workers count requests, so that a worker without requests shows 0.
+
+        Args:
+            main_serves: whether their main thread takes what comes, and waits for no lock.
+        """
+        self._says_requests = 2 if main_serves else 1
 
     def show_seal(self, report: Mapping[str, Any]) -> None:
         """Show a `SealReport.as_dict`. In the process that loaded the application."""

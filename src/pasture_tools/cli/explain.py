@@ -14,7 +14,7 @@ from pasture.proc.tree import only_master, server_of
 from pasture_tools.cli.numbers import PID, Number
 from pasture_tools.display.atomic import require_writable, write_atomically, write_json
 from pasture_tools.display.json_option import json_option
-from pasture_tools.display.pages import PAGE, require_packages
+from pasture_tools.display.pages import require_packages
 from pasture_tools.display.terminal import error_terminal, output_terminal
 
 _FILE = click.Path(path_type=Path)
@@ -38,7 +38,7 @@ _FILE = click.Path(path_type=Path)
     help="First sample page faults for this long, and name the functions that wrote.",
 )
 @json_option("all figures")
-@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with a map.")
+@click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page.")
 def command(
     pid: int | None,
     snapshot: Path | None,
@@ -54,7 +54,9 @@ def command(
     """
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
-    require_packages("pasture explain", "numpy", *(PAGE if html_file else ()), extra="explain")
+    require_packages(
+        "pasture explain", "numpy", *(("jinja2",) if html_file else ()), extra="explain"
+    )
     from pasture_tools.explain.document import as_document
     from pasture_tools.explain.explain import explain
     from pasture_tools.explain.html import render_html

@@ -20,7 +20,7 @@ from pasture_tools.cli.numbers import Number, Whole
 from pasture_tools.display import progress
 from pasture_tools.display.atomic import require_writable, write_atomically, write_json
 from pasture_tools.display.json_option import json_option
-from pasture_tools.display.pages import PAGE, require_packages
+from pasture_tools.display.pages import require_packages
 from pasture_tools.display.sections import SectionedCommand
 from pasture_tools.display.terminal import error_terminal, output_terminal
 from pasture_tools.display.units import percent
@@ -185,7 +185,7 @@ def command(context: click.Context, /, **options: Any) -> None:
     for path in filter(None, (json_file, html_file)):
         require_writable(path)
     if html_file is not None:
-        require_packages("--html", *PAGE, extra="trial")
+        require_packages("--html", "jinja2", extra="trial")
     check_plan(plan)
     if baseline is not None:
         now = describe_interpreter()

@@ -1,7 +1,7 @@
-"""Pages of HTML with plots: whether they can be made, and templates filled in. One way for all.
+"""Pages of HTML: whether they can be made, and templates filled in. One way for all.
 
-Works without a network: the plotting library itself is in a page. jinja2 and plotly are imported
-when a page is made, not before, since they come with an extra.
+A page loads nothing and runs nothing. jinja2 is imported when a page is made, not before, since it
+comes with an extra.
 Values are escaped and made printable, wherever they come from; what a template declares safe
 is markup of ours. A name that a template uses and does not get is an error.
 """
@@ -18,12 +18,8 @@ from pasture.trust.untrusted_text import printable
 if TYPE_CHECKING:
     import jinja2
 
-_STYLE = Path(__file__).parent  # page.css, which every page includes
+_STYLE = Path(__file__).parent  # page.css and charts.html.j2, which pages include
 _MAX_CHARACTERS = 20_000  # of one value
-
-
-PAGE = ("jinja2", "plotly")
-"""Packages without which no page can be made."""
 
 
 def require_packages(what: str, *packages: str, extra: str) -> None:
@@ -37,25 +33,11 @@ def require_packages(what: str, *packages: str, extra: str) -> None:
 
 
 def render_page(template: Path, **values: Any) -> str:
-    """A page as text, from a template file and its values; `plotly_js` is added."""
+    """A page as text, from a template file and its values."""
     import jinja2
-    from plotly.offline import get_plotlyjs
 
     loader = jinja2.FileSystemLoader([template.parent, _STYLE])
-    page = environment(loader).get_template(template.name)
-    return page.render(plotly_js=get_plotlyjs(), **values)
-
-
-def plot_markup(figure: Any, height_px: int, **options: Any) -> str:
-    """A figure of plotly as a `<div>` and a `<script>`; plotly escapes what is in it."""
-    markup: str = figure.to_html(
-        full_html=False,
-        include_plotlyjs=False,
-        config={"displayModeBar": False, "responsive": True},
-        default_height=f"{height_px}px",
-        **options,
-    )
-    return markup
+    return environment(loader).get_template(template.name).render(values)
 
 
 def environment(loader: jinja2.BaseLoader) -> jinja2.Environment:

@@ -88,7 +88,7 @@ class Evidence:
     preloads: bool = False
     is_asgi: bool = False  # whether it serves ASGI, as it says itself or its command does
     usage: Usage | None = None  # of its control group with the least room
-    hung: tuple[Process, ...] = ()  # workers of a web server whose main thread waits for a lock
+    hung: tuple[Process, ...] = ()  # workers that wait for a lock, and cannot go on
     state: State = LOADING
 
 
@@ -143,7 +143,7 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
         preloads=board is not None and board.seal is not None and bool(board.seal.serves),
         usage=read_usage(master_pid),
         is_asgi=serves == "asgi",
-        hung=hung_among(workers) if serves and notes is None else (),
+        hung=() if notes is not None else hung_among(workers, entries, serves=bool(serves)),
     )
 
 

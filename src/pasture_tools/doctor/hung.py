@@ -12,23 +12,23 @@ from pasture_tools.doctor.waits import LOCK_FILES, SHOWN_CALLS, Lost, Process, W
 
 def findings(process: Process) -> Iterator[Finding]:
     """The finding on a process: what keeps it, if that is a lock."""
-    main = process.threads[0] if process.threads else None
-    if main is None or not main.waits_for_lock:
-        what = f"process {process.pid} waits for no lock" + (f": {main}" if main else "")
+    main = process.stuck
+    if main is None:
+        what = f"process {process.pid} waits for no lock" + "".join(
+            f": {one}" for one in process.threads[:1]
+        )
+        if process.by_design:
+            what = f"the main thread of process {process.pid} waits by design: others serve"
         yield Finding("hung", False, what)
         return
-    if process.by_design:
-        what = f"the main thread of process {process.pid} waits for a lock by design: others serve"
-        yield Finding("hung", False, what)
-        return
-    if not main.calls and not process.why_no_frames:
+    others = [thread for thread in process.threads if not thread.waits_for_lock]
+    if others and not main.calls and not process.why_no_frames:
         what = f"process {process.pid} waits for a lock outside of Python, as without work in uWSGI"
         yield Finding("hung", False, what)
         return
     where = f" at {main.place}" if main.place else ""
     what = f"process {process.pid} waits for a lock{where}"
     holder = min(process.lost, key=lambda one: _distance(main, one), default=None)
-    others = [thread for thread in process.threads[1:] if not thread.waits_for_lock]
     if holder is not None:
         was, when = ("was", " when it was forked") if process.noted else ("is", "")
         place = " < ".join(holder.calls[:SHOWN_CALLS]) or "no Python code"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pasture.proc import tasks
 from pasture.proc.cgroup import Usage
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.growth import growth_of
@@ -32,7 +33,7 @@ class Worker:
     pid: int
     memory: Memory
     entry: Entry | None = None  # on the scoreboard
-    is_locked: bool = False  # whether its main thread waits for a lock
+    is_locked: bool = False  # whether it waits for a lock, and cannot go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,13 @@ def troubles(
         found += _sharing(master, workers) if is_sealed else ()
         found += () if leaks else _preload(master, workers)
     return tuple(found)
+
+
+def is_locked(pid: int, entry: Entry | None) -> bool:
+    """Whether a worker waits for a lock, and cannot go on."""
+    if entry is None or entry.role != "worker":
+        return False
+    return tasks.is_locked(pid, main_serves=entry.main_serves)
 
 
 def is_near(usage: Usage) -> bool:
@@ -106,7 +114,7 @@ def _fitting(usage: Usage, workers: Sequence[Worker]) -> int:
 
 def _locked(workers: Sequence[Worker]) -> Iterator[Trouble]:
     for one in workers:
-        if one.is_locked and one.entry is not None and one.entry.says_requests:
+        if one.is_locked:
             yield Trouble(
                 "hung",
                 f"worker {one.pid} waits for a lock",

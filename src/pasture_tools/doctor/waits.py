@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
@@ -22,10 +22,12 @@ from pasture.errors import refused
 from pasture.proc import tree
 from pasture.proc.packages import read_text
 from pasture.proc.stat import start_time
-from pasture.proc.tasks import did_not_run, is_locked, read_call, read_some
+from pasture.proc.tasks import did_not_run, is_locked, read_call, read_tasks
+from pasture.scoreboard.layout import Entry
 from pasture.sealing import lost
 from pasture.servers.engines import ENGINES
 from pasture.trust.untrusted_text import printable
+from pasture_tools.doctor import trouble
 
 _PROC = Path("/proc")
 _BETWEEN_LOOKS_S = 0.5
@@ -116,6 +118,13 @@ class Process:
     why_no_frames: str = ""  # "" if Python's frames were read
     by_design: bool = False  # whether its main thread waits for a lock while other threads serve
 
+    @property
+    def stuck(self) -> Waiting | None:
+        """The thread that should serve, and waits for a lock; by design one that runs Python."""
+        if not self.by_design:
+            return next((one for one in self.threads[:1] if one.waits_for_lock), None)
+        return next((one for one in self.threads[1:] if one.waits_for_lock and one.calls), None)
+
 
 def look(pid: int, proc: Path = _PROC) -> Process:
     """Look at a process once, and at what its parent's threads did at the fork, or do now."""
@@ -143,31 +152,38 @@ def waits_by_design(pid: int, proc: Path = _PROC) -> bool:
 def _threads(pid: int, proc: Path) -> tuple[tuple[Waiting, ...], str]:
     frames, why = _frames(pid)
     folder = proc / str(pid)
-    return tuple(_thread(folder, number, frames) for number in _numbers(folder)), why
+    numbers = _numbers(folder)
+    unknown = frames.keys() - set(numbers)
+    if pid not in frames and len(unknown) == 1:  # after a fork of C code the parent's number stays
+        frames[pid] = frames.pop(unknown.pop())
+    return tuple(_thread(folder, number, frames) for number in numbers), why
 
 
-def hung_among(pids: Iterable[int], proc: Path = _PROC) -> tuple[Process, ...]:
-    """Those of a web server's workers whose main thread waits for a lock, and has for a while.
+def hung_among(
+    pids: Iterable[int], entries: Mapping[int, Entry], *, serves: bool, proc: Path = _PROC
+) -> tuple[Process, ...]:
+    """Those workers that wait for a lock, have for a while, and cannot go on.
 
-    One that has nothing to do waits for connections.
+    Args:
+        serves: whether they are a web server's: one that has nothing to do waits for connections.
     """
-    calls = {pid: read_call(pid, pid, proc) for pid in pids}
-    locked = [
-        pid
-        for pid, call in calls.items()
-        if call is not None and call.is_for_own_lock and not waits_by_design(pid, proc)
-    ]
+
+    def waits(pid: int) -> bool:
+        call = read_call(pid, pid, proc) if serves else None
+        return call is not None and call.is_for_own_lock
+
+    locked = [pid for pid in pids if waits(pid) or trouble.is_locked(pid, entries.get(pid))]
     if not locked:
         return ()
-    before = {pid: read_some(proc / str(pid) / "task", (pid,)) for pid in locked}
+    before = {pid: read_tasks(pid, proc) for pid in locked}
     time.sleep(_BETWEEN_LOOKS_S)
-    after = {pid: read_some(proc / str(pid) / "task", (pid,)) for pid in locked}
-    still = [look(pid, proc) for pid in locked if did_not_run(before[pid], after[pid])]
-    in_python = (bool(one.threads and one.threads[0].calls) for one in still)
+    still = {pid: did_not_run(before[pid], read_tasks(pid, proc)) for pid in locked}
     return tuple(
         one
-        for one, known in zip(still, in_python, strict=True)
-        if known or (one.why_no_frames and is_locked(one.pid, proc))
+        for one in (look(pid, proc) for pid in locked if pid in still[pid])
+        if (stuck := one.stuck) is not None
+        and stuck.number in still[one.pid]
+        and (stuck.calls or is_locked(one.pid, proc))
     )
 
 

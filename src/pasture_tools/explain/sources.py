@@ -16,7 +16,6 @@ from pasture.interpreter import fields as own_fields
 from pasture.proc import smaps, tree
 from pasture.proc.cgroup import read_usage
 from pasture.proc.maps import python_version
-from pasture.proc.tasks import is_locked
 from pasture.scoreboard import reader
 from pasture.scoreboard.layout import Entry
 from pasture.sealing import snapshot as snapshot_file
@@ -110,28 +109,29 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
     seal = board.seal if board is not None else None
     entry = board.entries.get(worker_pid) if board is not None else None
     serves = reader.served_by(server_pid, board, engines.ASGI, engines.WEB)
-    found = read_seal(reader.forked_by(worker_pid, server_pid), board)
+    parent = reader.forked_by(worker_pid, server_pid)
+    found = read_seal(parent, board)
     return Server(
         policy=printable(seal.policy) if seal is not None and seal.sealed else None,
         requests=entry.requests if entry is not None else None,
         is_asgi=serves == "asgi",
         warms_up=bool(serves),
         entry=entry,
-        dangers=_dangers(server_pid, worker_pid, entry, found),
+        dangers=_dangers(parent, worker_pid, entry, found),
         hazards=() if found is None else tuple(map(str, found.breaking)),
     )
 
 
 def _dangers(
-    server_pid: int, worker_pid: int, entry: Entry | None, seal: SealSeen | None
+    parent_pid: int, worker_pid: int, entry: Entry | None, seal: SealSeen | None
 ) -> tuple[str, ...]:
     """All but growth, of which the explanation knows more."""
-    master, memory = smaps.read_memory(server_pid), smaps.read_memory(worker_pid)
+    master, memory = smaps.read_memory(parent_pid), smaps.read_memory(worker_pid)
     if master is None or memory is None:
         return ()
     is_sealed = seal is not None and seal.sealed
-    worker = trouble.Worker(worker_pid, memory, entry, is_locked(worker_pid))
-    found = trouble.troubles(master, (worker,), read_usage(server_pid), is_sealed=is_sealed)
+    worker = trouble.Worker(worker_pid, memory, entry, trouble.is_locked(worker_pid, entry))
+    found = trouble.troubles(master, (worker,), read_usage(parent_pid), is_sealed=is_sealed)
     return tuple(
         one.what if one.kind == "sharing" else str(one) for one in found if one.kind != "leak"
     )

@@ -15,7 +15,6 @@ from pasture.errors import MissingExtra, PastureError
 from pasture.proc import tree
 from pasture.proc.cgroup import read_oom_kills, read_usage
 from pasture.proc.stat import read_stat
-from pasture.proc.tasks import is_locked
 from pasture.proc.tree import read_again
 from pasture.scoreboard import figures
 from pasture.scoreboard.figures import Counts, SealFigures
@@ -23,6 +22,7 @@ from pasture.scoreboard.growth import growth_of
 from pasture.scoreboard.layout import Entry, Snapshot
 from pasture.scoreboard.reader import read_scoreboard, workers_among
 from pasture_tools.doctor.server import KINDS, parent_of_workers, state_of
+from pasture_tools.doctor.trouble import is_locked
 from pasture_tools.proc.sampler import ProcessMemory, Sample, sample_tree
 
 try:
@@ -46,7 +46,7 @@ _ROOM = "Memory until that limit, with clean file pages counted as free"
 _KILLS = "Processes of the server's control group that the kernel has killed for memory"
 _GROWTH = "Private memory of a worker above what it had right after its fork"
 _LEAK = "Bytes by which a worker grows with each request, 0 where it does not go on to"
-_LOCKED = "Whether a worker of a web server waits for a lock where it should for connections"
+_LOCKED = "Whether a worker waits for a lock, and cannot go on"
 _UP = "Whether the server was there"
 _STATE = "1 for the state of the server, 0 for all others"
 _PARENT = "Memory (RSS) of the process that forks what serves: the master, or its latest mold"
@@ -133,12 +133,10 @@ class ServerCollector(Collector):
             growth = growth_of(entries.get(worker.pid), worker.memory.anonymous_bytes)
             return growth.bytes_a_request if growth else 0
 
-        def waits(worker: ProcessMemory) -> bool:
-            entry = entries.get(worker.pid)
-            return entry is not None and entry.says_requests and is_locked(worker.pid)
-
         yield _of_workers("leak_bytes", _LEAK, sample, leak)
-        yield _of_workers("locked", _LOCKED, sample, waits)
+        yield _of_workers(
+            "locked", _LOCKED, sample, lambda one: is_locked(one.pid, entries.get(one.pid))
+        )
 
     def _growth(self, sample: Sample, entries: dict[int, Entry]) -> Metric:
         first = {}

@@ -26,6 +26,9 @@ from pasture_tools.top import table
 from pasture_tools.top.table import COLUMNS, Column
 from pasture_tools.top.watch import Limits, Row
 
+_SORTS = " ".join(sorted(column.key for column in COLUMNS if column.key))
+"""Keys, shown as one: all of them fit into 60 columns."""
+
 Look = Callable[[], tuple[Row, ...]]
 
 
@@ -68,16 +71,13 @@ class TopApp(App[None]):
 
     CSS = "#summary { padding: 0 1; } DataTable { height: 1fr; }"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("p", "sort('p')", "by PSS"),
-        Binding("v", "sort('v')", "by private"),
-        Binding("h", "sort('h')", "by shared"),
-        Binding("g", "sort('g')", "by growth"),
-        Binding("f", "sort('f')", "by faults"),
-        Binding("r", "sort('r')", "by requests"),
-        Binding("i", "sort('i')", "by pid"),
+        Binding("q", "quit", "quit"),
         Binding("e,enter", "explain", "explain"),
         Binding("s", "snapshot", "snapshot"),
-        Binding("q", "quit", "quit"),
+        *(
+            Binding(key, f"sort('{key}')", "sort", show=key == _SORTS[0], key_display=_SORTS)
+            for key in _SORTS.split()
+        ),
     ]
 
     def __init__(
@@ -104,7 +104,7 @@ class TopApp(App[None]):
         yield Header()
         yield Static("", id="summary", markup=False)
         yield DataTable(cursor_type="row", zebra_stripes=True)
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         self._table.add_columns(*(column.title for column in self._columns))

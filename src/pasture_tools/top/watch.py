@@ -17,13 +17,13 @@ from pasture.proc.cgroup import Usage, read_usage
 from pasture.proc.maps import Mapping
 from pasture.proc.smaps import Memory
 from pasture.proc.stat import read_stat
-from pasture.proc.tasks import is_locked
 from pasture.scoreboard.layout import Entry
 from pasture.scoreboard.reader import read_entries, roles_of
 from pasture.sealing.seen import read_seal
 from pasture.serving.settings import SETTINGS
 from pasture.trust.untrusted_text import printable
 from pasture_tools.doctor.server import parent_of_workers, state_of
+from pasture_tools.doctor.trouble import is_locked
 from pasture_tools.proc.environ import read_environ
 from pasture_tools.proc.images import programs_of
 
@@ -42,7 +42,7 @@ class Reading:
     is_master: bool  # whether it forked the others
     memory: Memory
     minor_faults: int  # since the process began
-    is_locked: bool = False  # whether its main thread waits for a lock
+    is_locked: bool = False  # whether it waits for a lock, and cannot go on
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Row:
     shown: Entry | None = None  # its entry on the server's scoreboard; None if it has none
     command: str = ""  # of a program out of an image that is watched; else ""
     without_entry: str = "worker"  # what it is if it is no master and has no entry: "other", too
-    is_locked: bool = False  # whether its main thread waited for a lock at the last two readings
+    is_locked: bool = False  # whether that was so at the last two readings
 
     @property
     def requests(self) -> int | None:
@@ -121,11 +121,13 @@ class _Readings:
     def __init__(self) -> None:
         self._kept: dict[int, deque[Reading]] = {}
 
-    def more(self, pids: Iterable[int], masters: Collection[int]) -> dict[int, list[Reading]]:
+    def more(
+        self, pids: Iterable[int], masters: Collection[int], shown: dict[int, Entry]
+    ) -> dict[int, list[Reading]]:
         """Read processes once more: all readings of those that are still there, in that order."""
         found: dict[int, deque[Reading]] = {}
         for pid in pids:
-            reading = _read(pid, is_master=pid in masters)
+            reading = _read(pid, pid in masters, shown.get(pid))
             if reading is not None:
                 found[pid] = self._kept.get(pid, deque(maxlen=240))
                 found[pid].append(reading)
@@ -165,7 +167,7 @@ class Watch:
         """
         pids = (self.master_pid, *tree.workers_of(self.master_pid))
         shown = read_entries(self.master_pid)
-        readings = self._readings.more(pids, masters=pids[:1])
+        readings = self._readings.more(pids, pids[:1], shown)
         if self.master_pid not in readings:
             raise ProcessEnded(
                 f"process {self.master_pid} has ended", hint="give the pid of another"
@@ -198,7 +200,7 @@ class ImageWatch:
         """
         parents = {pid: stat.parent_pid for pid, stat in tree.pythons()}
         pids = programs_of(self._image, parents)
-        readings = self._readings.more(pids, masters=())
+        readings = self._readings.more(pids, (), {})
         if not readings:
             raise ProcessEnded(
                 f"no program runs out of {self.title}",
@@ -212,10 +214,9 @@ class ImageWatch:
         return tuple(row(kept, command=commands.get(pid, "")) for pid, kept in readings.items())
 
 
-def _read(pid: int, *, is_master: bool) -> Reading | None:
+def _read(pid: int, is_master: bool, entry: Entry | None) -> Reading | None:
     memory, stat = smaps.read_memory(pid), read_stat(pid)
     if memory is None or stat is None:
         return None
-    return Reading(
-        pid, time.monotonic(), is_master, memory, stat.minor_faults, is_locked=is_locked(pid)
-    )
+    locked = is_locked(pid, entry)
+    return Reading(pid, time.monotonic(), is_master, memory, stat.minor_faults, locked)

@@ -1,4 +1,4 @@
-"""One HTML file with everything in it: figures, plots, and the plotting library itself.
+"""One HTML file with everything in it: figures and plots.
 
 Owns what goes into the template; the plots are in `plots`, the words in `summary`.
 """
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pasture.log_lines import some
-from pasture_tools.display.pages import plot_markup, render_page
+from pasture_tools.display.pages import render_page
 from pasture_tools.display.units import count, megabytes, percent, seconds
-from pasture_tools.trial import summary
+from pasture_tools.trial import plots, summary
 from pasture_tools.trial.command import best_command, on_reforks
 from pasture_tools.trial.figures import COLUMNS, PRIVATE, TOTAL
 from pasture_tools.trial.measurement import (
@@ -24,15 +24,12 @@ from pasture_tools.trial.measurement import (
 
 _MAX_URLS = 12
 _NO_CHANGE = 0.005
-_PLOT_PX = 320
 _MORE_COLUMNS = {"memory": ("saved", ""), "server": ("answers",)}
 """Of a policy, next to its figures."""
 
 
 def render_html(result: TrialResult, made_at: datetime) -> str:
     """The page as text; values from the application are escaped."""
-    from pasture_tools.trial import plots
-
     colors = {p.policy: plots.color_of(p.policy, result) for p in result.policies}
     return render_page(
         Path(__file__).with_name("trial.html.j2"),
@@ -49,17 +46,12 @@ def render_html(result: TrialResult, made_at: datetime) -> str:
             for group, columns in COLUMNS.items()
         },
         rows=[_row(result, p, colors[p.policy]) for p in result.policies],
-        plots={
-            name: plot_markup(draw(result), _PLOT_PX)
-            for name, draw in (
-                ("private", plots.private_over_requests),
-                ("shared", plots.shared_over_requests),
-                ("total", plots.total_pss),
-                ("latency", plots.latency),
-                ("throughput", plots.throughput),
-                ("shutdown", plots.shutdown),
-            )
-        },
+        private=plots.over_requests(result, lambda memory: memory.private_bytes),
+        shared=plots.over_requests(result, lambda memory: memory.shared_bytes),
+        total=plots.total_pss(result),
+        shutdown=plots.shutdown(result),
+        latency=plots.latency(result),
+        throughput=plots.throughput(result),
         setting=_setting(result, made_at),
         plan=result.plan,
     )

@@ -8,7 +8,7 @@ import pytest
 
 pytestmark = pytest.mark.once
 
-PACKAGES = ("click", "jinja2", "numpy", "plotly", "prometheus_client", "psutil", "rich", "textual")
+PACKAGES = ("click", "jinja2", "numpy", "prometheus_client", "psutil", "rich", "textual")
 OURS = ("pasture", "pasture_tools")
 
 

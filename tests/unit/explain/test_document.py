@@ -1,5 +1,6 @@
 """The document, tables and page of an explanation."""
 
+import re
 from datetime import datetime
 from io import StringIO
 
@@ -46,9 +47,11 @@ def test_what_was_not_looked_for_has_no_table() -> None:
 
 
 def test_the_page_holds_the_figures() -> None:
-    for package in ("numpy", "jinja2", "plotly"):
+    for package in ("numpy", "jinja2"):
         pytest.importorskip(package)
     from pasture_tools.explain import html
 
     page = html.render_html(FULL, datetime(2026, 1, 2))
     assert "app.settings" in page and "24.0 MB" in page
+    assert "50 page faults" in page and "app.py:7" in page
+    assert not re.search(r"<(script|link|img|iframe)\b|@import|url\(", page)

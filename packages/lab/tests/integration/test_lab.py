@@ -1,13 +1,11 @@
-"""The lab on real processes: a whole run by the command line, its page in a browser, and the
+"""The lab on real processes: a whole run by the command line, its page, and the
 servers, limits and other interpreters that experiments are made of.
 """
 
-import base64
 import html
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -32,11 +30,11 @@ from pasture_lab.measurements.instagram_site import Variant  # noqa: E402
 from pasture_lab.processes import cgroup, httperf, nginx  # noqa: E402
 from pasture_lab.processes.client import burst, get  # noqa: E402
 from pasture_lab.processes.server import SITES, ServerPlan, median, serving  # noqa: E402
+from pasture_lab.report import plots  # noqa: E402
 from pasture_lab.report.document import as_document  # noqa: E402
 from pasture_lab.report.html import render_html  # noqa: E402
 from pasture_tools.launch.session import Group  # noqa: E402
 
-chromium = shutil.which("chromium") or shutil.which("google-chrome")
 REPOSITORY = Path(__file__).parents[4]
 
 
@@ -67,7 +65,7 @@ def test_a_run_ends_with_table_document_and_page(lab):
     for row in document["experiments"]["micro"]["rows"]:
         assert row["what"] in done.stdout
         assert row["measured"] in done.stdout
-    assert (results / "report.html").stat().st_size > 1_000_000
+    assert (results / "report.html").stat().st_size > 10_000
 
 
 def test_a_second_run_takes_what_is_kept(lab):
@@ -90,16 +88,7 @@ def test_the_micro_test_writes_to_most_pages_only_with_the_built_in_collector(la
         assert found[f"{variant}.private_growth_bytes"] < 5e6
 
 
-SPY = """<script>window.addEventListener("load", () => {
-const found = {};
-for (const div of document.querySelectorAll(".js-plotly-plot"))
-    found[div.id] = div.data.map(t => [t.name, Array.from(t.x), Array.from(t.y)]);
-const pre = document.createElement("pre"); pre.id = "spied";
-pre.textContent = btoa(JSON.stringify(found)); document.body.append(pre); });</script>"""
-
-
-@pytest.mark.skipif(chromium is None, reason="no Chromium on this machine")
-def test_the_page_in_a_browser_has_the_figures_and_the_plots_of_the_document(tmp_path, monkeypatch):
+def test_the_page_has_the_figures_and_the_plots_of_the_document(tmp_path, monkeypatch):
     """Of an experiment with lines, bars and gaps, whose figures are made up."""
     store, options = Store(tmp_path), Options(quick=True)
     parts = EXPERIMENTS["growth"].parts(options)
@@ -119,51 +108,29 @@ def test_the_page_in_a_browser_has_the_figures_and_the_plots_of_the_document(tmp
     document = as_document(found)["experiments"]["growth"]
     assert document["not_measured"].keys() == {"freeze", "seal"}
 
-    page = tmp_path / "page.html"
-    text = render_html(found, datetime(2026, 1, 2))
-    page.write_text(text.replace("</body>", SPY + "</body>"))
-    dom = _dom(page, tmp_path)
-    assert "https://" not in "".join(re.findall(r'src="([^"]*)"', dom))
-
-    cells = re.findall(r'<td class="text measured">(.*?)</td>', dom, re.DOTALL)
+    page = html.unescape(render_html(found, datetime(2026, 1, 2)))
+    assert "<script" not in page and "src=" not in page
+    cells = re.findall(r'<td class="text measured">(.*?)</td>', page, re.DOTALL)
     expected = [row["measured"] or row["reason"] or "" for row in document["rows"]]
-    assert [_plain(cell) for cell in cells] == expected
-    ratios = re.findall(r'<td class="ratio">(.*?)</td>', dom)
+    assert cells == expected
+    ratios = re.findall(r'<td class="ratio">(.*?)</td>', page)
     assert ratios == ["" if r["ratio"] is None else f"{r['ratio']:.3g}" for r in document["rows"]]
-    verdicts = re.findall(r'<td class="text verdict">(.*?)</td>', dom)
+    verdicts = re.findall(r'<td class="text verdict">(.*?)</td>', page)
     assert verdicts == [row["verdict"] or "" for row in document["rows"]]
 
-    spied = re.search(r'<pre id="spied">(.*?)</pre>', dom)
-    drawn = json.loads(base64.b64decode(spied[1]))
-    assert drawn.keys() == {"growth-plot-0"}
-    for name, x, y in drawn["growth-plot-0"]:
-        kept = document["curves"][f"{name}.private_bytes"]
-        assert x == kept["x"]
-        assert y == [value / 1e6 for value in kept["y"]]
-    assert [name for name, _, _ in drawn["growth-plot-0"]] == [part.name for part in parts[:3]]
-    assert dom.count('class="scatterlayer') == 1
+    plot = EXPERIMENTS["growth"].plots[0]
+    drawn = plots.drawn(plot, found.results[0])
+    assert [line.name for line in drawn.lines] == [part.name for part in parts[:3]]
+    for line in drawn.lines:
+        kept = document["curves"][f"{line.name}.private_bytes"]
+        assert list(line.x) == kept["x"]
+        assert line.y == [value / 1e6 for value in kept["y"]]
+        assert f"{line.name}: {line.y[-1]:.4g} at the end" in page
+    assert page.count("<path ") == 3
 
 
 def _nothing_is_installed(modules):
     raise NotMeasurable("django not installed", hint="pip install 'pasture[lab]'")
-
-
-def _dom(page, folder):
-    done = subprocess.run(
-        [
-            *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
-            *(f"--user-data-dir={folder}/profile", "--virtual-time-budget=10000"),
-            *("--dump-dom", page.as_uri()),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    return done.stdout
-
-
-def _plain(markup):
-    return html.unescape(markup)
 
 
 def test_without_the_collector_a_worker_grows_by_its_garbage(bench):

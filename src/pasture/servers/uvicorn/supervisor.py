@@ -73,7 +73,7 @@ class SealingSupervisor(Multiprocess):
                 config.loaded_app = self._lifespan.wrap(application)
         logs.compare()  # workers have the application's word on uvicorn's loggers
         enable(logging.getLogger("uvicorn.error"))
-        recorder.will_count_requests()
+        recorder.will_count_requests(main_serves=True)
         config.loaded_app = count_requests(config.loaded_app, settings.memory_limit)
         self._backoff = Backoff()
         self._context = ForkContext(config, logs, self._before_fork, self._close_pipes)

@@ -8,11 +8,10 @@ from typing import Any
 
 from pasture_lab.engine.rule import Verdict
 from pasture_lab.engine.runner import LabResult, Result
-from pasture_lab.report import words
-from pasture_tools.display.pages import plot_markup, render_page
+from pasture_lab.report import plots, words
+from pasture_tools.display.pages import render_page
 from pasture_tools.display.units import seconds
 
-_PLOT_PX = 320
 _CLASSES = {
     Verdict.REPRODUCED: "yes",
     Verdict.NOT_REPRODUCED: "no",
@@ -50,23 +49,14 @@ def _section(result: Result) -> dict[str, Any]:
             }
             for judged in result.rows
         ],
-        "plots": _plots(result),
+        "plots": [
+            (plot, drawn)
+            for plot in result.experiment.plots
+            if (drawn := plots.drawn(plot, result)) is not None
+        ],
         "gaps": [
             f"{', '.join(parts)}: {reason}"
             for reason, parts in words.by_reason(result.gaps).items()
         ],
         "notes": result.notes,
     }
-
-
-def _plots(result: Result) -> list[dict[str, Any]]:
-    from pasture_lab.report import plots
-
-    found = []
-    for number, plot in enumerate(result.experiment.plots):
-        figure = plots.drawn(plot, result)
-        if figure is not None:
-            name = f"{result.experiment.name}-plot-{number}"
-            markup = plot_markup(figure, _PLOT_PX, div_id=name)
-            found.append({"plot": plot, "markup": markup})
-    return found

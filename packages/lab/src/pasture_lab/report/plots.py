@@ -1,20 +1,14 @@
-"""The plots of a lab's page, as figures of plotly.
-
-Imports plotly at the top, so it is itself imported only where that is known to be there.
-Owns what is drawn; the look is that of the plots of a trial.
-"""
+"""The plots of a lab's page: what is drawn, and the colour of each part."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import plotly.graph_objects as go
+from collections.abc import Iterable, Sequence
 
 from pasture_lab.engine.experiment import Plot
 from pasture_lab.engine.runner import Result
+from pasture_tools.display.charts import Bar, Bars, Line, Lines
 from pasture_tools.display.units import BYTES_PER_MB
 from pasture_tools.trial import plots
-from pasture_tools.trial.plots import laid_out
 
 COLORS = {**plots.COLORS, "side-table": "#b5596a"}
 _MORE_COLORS = ("#c8553d", "#3b9aa5", "#a07d2c", "#94518f", "#557a2f", "#4466aa", "#777777")
@@ -22,10 +16,14 @@ _MAX_NAMES = 8
 _DOTTED = ("limit-", "perf-")
 
 
-def drawn(plot: Plot, result: Result) -> go.Figure | None:
-    """A plot as a figure; None where nothing of it was measured."""
-    make = {"lines": _lines, "bars": _bars, "names": _names}[plot.kind]
-    return make(plot, result)
+def drawn(plot: Plot, result: Result) -> Lines | Bars | None:
+    """What a plot shows; None where nothing of it was measured."""
+    if plot.kind == "lines":
+        parts = _parts(plot, result.curves)
+        return _lines(plot, result, parts) if parts else None
+    parts = _parts(plot, result.figures if plot.kind == "bars" else result.names)
+    draw = _bars if plot.kind == "bars" else _names
+    return draw(plot, result, parts) if parts else None
 
 
 def color_of(part: str, place: int) -> str:
@@ -34,71 +32,41 @@ def color_of(part: str, place: int) -> str:
     return COLORS.get(policy, _MORE_COLORS[place % len(_MORE_COLORS)])
 
 
-def dash_of(part: str) -> str:
-    """Dotted where a prefix sets a part apart from the policy's own line."""
-    return "dot" if part.startswith(_DOTTED) else "solid"
-
-
-def _lines(plot: Plot, result: Result) -> go.Figure | None:
-    figure = go.Figure()
-    for place, part in enumerate(_parts(plot, result.curves)):
+def _lines(plot: Plot, result: Result, parts: Sequence[str]) -> Lines:
+    lines = []
+    for place, part in enumerate(parts):
         curve = result.curves[f"{part}.{plot.key}"]
-        figure.add_scatter(
-            x=list(curve.x),
-            y=_scaled(plot.key, curve.y),
-            name=part,
-            mode="lines+markers",
-            line={"color": color_of(part, place), "width": 2.5, "dash": dash_of(part)},
-            marker={"size": 4},
-        )
-    if not figure.data:
-        return None
-    figure.update_layout(hovermode="x unified")
-    figure.update_xaxes(title_text=plot.x_title, rangemode="tozero")
-    return laid_out(figure, plot.y_title)
+        y = _scaled(plot.key, curve.y)
+        dotted = part.startswith(_DOTTED)  # apart from the policy's own line
+        lines.append(Line(part, color_of(part, place), curve.x, y, is_dotted=dotted))
+    return Lines(lines, plot.x_title, plot.y_title)
 
 
-def _bars(plot: Plot, result: Result) -> go.Figure | None:
-    parts = _parts(plot, result.figures)
+def _bars(plot: Plot, result: Result, parts: Sequence[str]) -> Bars:
     values = _scaled(plot.key, [result.figures[f"{part}.{plot.key}"] for part in parts])
-    if not parts:
-        return None
-    bar = go.Bar(
-        x=parts,
-        y=values,
-        name=plot.y_title,
-        marker={"color": [color_of(part, place) for place, part in enumerate(parts)]},
-        text=[f"{value:,.3g}" if value < 1000 else f"{value:,.0f}" for value in values],
-        textposition="outside",
-        cliponaxis=False,
-    )
-    return laid_out(go.Figure([bar]), plot.y_title, showlegend=False)
+    bars = [
+        Bar(part, _shown(value), color_of(part, place), value)
+        for place, (part, value) in enumerate(zip(parts, values, strict=True))
+    ]
+    return Bars([(plot.y_title, bars)])
 
 
-def _names(plot: Plot, result: Result) -> go.Figure | None:
-    figure = go.Figure()
-    for place, part in enumerate(_parts(plot, result.names)):
-        largest = sorted(result.names[f"{part}.{plot.key}"].items(), key=lambda item: item[1])
-        shown = largest[-_MAX_NAMES:]
-        figure.add_bar(
-            x=[value for _, value in shown],
-            y=[name for name, _ in shown],
-            name=part,
-            orientation="h",
-            marker_color=color_of(part, place),
-        )
-    if not figure.data:
-        return None
-    laid_out(figure, "", barmode="group")
-    figure.update_xaxes(title_text=plot.x_title, rangemode="tozero")
-    figure.update_yaxes(dtick=1, showgrid=False)
-    figure.update_layout(margin={"l": 240}, showlegend=False)
-    return figure
+def _names(plot: Plot, result: Result, parts: Sequence[str]) -> Bars:
+    groups = []
+    for place, part in enumerate(parts):
+        found = sorted(result.names[f"{part}.{plot.key}"].items(), key=lambda item: -item[1])
+        color = color_of(part, place)
+        bars = [Bar(name, _shown(value), color, value) for name, value in found[:_MAX_NAMES]]
+        groups.append((f"{part}: {plot.x_title}", bars))
+    return Bars(groups)
 
 
-def _parts(plot: Plot, values: object) -> list[str]:
+def _shown(value: float) -> str:
+    return f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _parts(plot: Plot, values: Iterable[str]) -> list[str]:
     """The parts that have something under the plot's key, in its order."""
-    assert isinstance(values, dict)
     found = [name.removesuffix(f".{plot.key}") for name in values if name.endswith(f".{plot.key}")]
     return [part for part in plot.parts if part in found] if plot.parts else found
 
