@@ -243,6 +243,11 @@ def test_what_the_application_set_at_its_import_holds_in_each_worker(serve, tmp_
 
 
 @pytest.mark.once
+def test_a_handler_in_c_that_the_import_has_set_is_the_workers(serve, tmp_path):
+    named = {"HOLDS": "registered traceback", "HELD_IN": str(tmp_path)}
+    assert serve(app="holding_app:asgi", env=named).get()["there"]
+
+
 def test_a_configuration_of_logging_in_the_application_leaves_the_parents_log_on(serve):
     server = serve(options=("--warm", "/"), env={"HERD_LOGGING": "1"}, ready=False)
     server.wait_until_it_logs("pasture: probe: 1 request answered")

@@ -12,11 +12,14 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.supervisors.multiprocess import SIGNALS
 
+from pasture.errors import UnsupportedInterpreter
+from pasture.interpreter import native
 from pasture.log_lines import log
 from pasture.serving.after_response import AfterResponse, Watched
 from pasture.serving.forked_process import Forking, Worker
@@ -37,7 +40,17 @@ class ForkContext(Forking):
     ) -> None:
         handlers = {signal.Signals(number): signal.getsignal(number) for number in SIGNALS}
         super().__init__(before_fork, handlers=handlers, let_go=let_go)
+        self._actions: dict[signal.Signals, bytes] = {}
+        # Those that C code handles: for Python they have the default.
+        numbers = [one for one, handler in handlers.items() if not callable(handler)]
+        with suppress(UnsupportedInterpreter):
+            self._actions = {one: native().signal_action(one) for one in numbers}
         self._config, self._logs = config, logs
+
+    def part(self) -> None:
+        super().part()
+        for number, action in self._actions.items():
+            native().set_signal_action(number, action)
 
     def Process(  # type: ignore[override]  # noqa: N802  multiprocessing's name
         self, target: Callable[..., None], kwargs: dict[str, Any]
