@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _STYLE = Path(__file__).parent  # page.css, which every page includes
-_MAX_CHARACTERS = 20_000  # of one value
+_MAX_CHARACTERS = 20_000  # the longest value that a page shows
 
 
 PAGE = ("jinja2", "plotly")

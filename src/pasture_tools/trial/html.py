@@ -26,7 +26,7 @@ _MAX_URLS = 12
 _NO_CHANGE = 0.005
 _PLOT_PX = 320
 _MORE_COLUMNS = {"memory": ("saved", ""), "server": ("answers",)}
-"""Of a policy, next to its figures."""
+"""Columns of a policy next to its figures."""
 
 
 def render_html(result: TrialResult, made_at: datetime) -> str:

@@ -98,7 +98,7 @@ def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:
 def shortfalls(
     policy: Policy, final: Sample, report: Mapping[str, Any] | None, log: str
 ) -> tuple[str, ...]:
-    """Sentences about what the policy could not do; none if it did all of it.
+    """Sentences about what the policy failed to do.
 
     Args:
         final: the sample after the load. A server that reforks has a mold from the start.

@@ -95,7 +95,7 @@ def write_warm_up(files: RunFiles, plan: TrialPlan) -> None:
 
 
 def read_report(files: RunFiles) -> Mapping[str, Any] | None:
-    """The server's report of its seal; None if there is none that is a JSON object."""
+    """The server's report of its seal; None unless it is a JSON object."""
     try:
         report = json.loads(files.report.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -203,7 +203,7 @@ class _Probe:
     """Sends one request until it is answered, in a thread, so that waiting can be interrupted.
 
     A slow application gets the whole time for its first answer: a request under way is
-    never given up for another one.
+    never given up for a later one.
     """
 
     def __init__(self, plan: TrialPlan, port: int) -> None:

@@ -80,7 +80,7 @@ def attempt_trial(
 ) -> TrialResult:
     """Run a trial as far as it goes: what a run has measured is not lost to a later one.
 
-    A policy that failed is not run again; the others go on. The result says what failed and
+    A policy that failed is not run again; the rest go on. The result says what failed and
     whether the trial was interrupted.
 
     Args:
@@ -133,7 +133,7 @@ class _Trial:
 
     @property
     def reference(self) -> str:
-        """The policy that others are compared with: the plan's, or the first with a run."""
+        """The policy to compare with: the plan's, or the first with a run."""
         there = {run.policy for run in self.runs}
         named = (self.plan.reference, *self.plan.policies)
         return next(policy for policy in named if policy in there)

@@ -30,7 +30,7 @@ class Collection:
 
     input: WorkerInput
     interactor: Any  # xdist's
-    first_sockets: list[int]  # of the first worker that is wanted
+    first_sockets: list[int]  # those of the first worker that is wanted
     collected: bytes  # what each worker sends of the collection
     shared: Shared
 
@@ -40,4 +40,4 @@ class Collection:
         self.is_kept = is_kept
         self.standard = Standard()
         self.recorder = Recorder()
-        self.loops: list[Any] = []  # of asyncio, at which nothing waits
+        self.loops: list[Any] = []  # asyncio's, at which nothing waits

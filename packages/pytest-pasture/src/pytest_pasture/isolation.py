@@ -26,7 +26,7 @@ from pytest_pasture.events import HEADER, Interactor
 
 _ORDER = struct.Struct("ii")  # a test, and the one that follows it in the same process, or _NONE
 _NONE = -1
-_ENDED = HEADER.pack(126, 0)  # no event: a test has ended, and another one follows
+_ENDED = HEADER.pack(126, 0)  # not an event: a test has ended, and the next follows
 _STOPPED = HEADER.pack(127, 0)  # a test has ended, and is the last one of the run
 _MARKS = _ENDED, _STOPPED
 _CHUNK_BYTES = 1 << 16
@@ -156,7 +156,7 @@ class _Child:
     def read(self) -> tuple[bytes, bytes | None]:
         """Whole messages of a test, and the mark that follows them.
 
-        The process has ended where there is no mark: one of its own may hold the pipe.
+        Without a mark the process has ended: a child of it may hold the pipe.
         """
         data = bytearray()
         while True:

@@ -24,7 +24,7 @@ from pytest_pasture.gateway import SocketIO
 _tx_specs = getattr(workermanage, "parse_tx_spec_config", None) or workermanage.parse_spec_config
 
 MOLD = pytest.StashKey[Mold]()
-"""Of the controller's configuration, where workers are forked."""
+"""In the stash of the controller's configuration, where workers are forked."""
 
 
 class ControllerIO(SocketIO):

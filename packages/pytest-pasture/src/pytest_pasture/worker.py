@@ -52,7 +52,7 @@ class Worker:
         self.channel = channel
         workerinput, _, options, _ = channel.receive()
         self.identify(workerinput, options.get("basetemp"))
-        generators.renew()  # a process that is kept forks another one for each run
+        generators.renew()  # a kept process forks one for each run
         cards.take("in_worker", config)
         interactor = self.mold.interactor
         interactor.workerid = self.wanted.id

@@ -150,7 +150,7 @@ class ClosedLoop:
         self._send(user)
 
     def _send(self, user: User) -> None:
-        """Send the request of a user, over a new connection if there is none."""
+        """Send the request of a user, over a new connection if it has no open one."""
         assert user.request is not None
         user.answer = Answer(user.request.method)
         user.unsent = user.whole_request()

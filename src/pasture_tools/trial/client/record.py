@@ -32,9 +32,9 @@ class Outcome:
     path: str  # with its query
     latency_ms: float
     status: int = NO_ANSWER
-    content: bytes | None = None  # the body, decoded; None where there is none to compare
+    content: bytes | None = None  # the body, decoded; None without one to compare
     media_type: str = ""
-    error: str = ""  # the client's words, where there was no answer
+    error: str = ""  # the client's words, without an answer
     timed_out: bool = False  # says nothing about what the answer is
 
 

@@ -27,7 +27,7 @@ from pasture_tools.trial.servers.facts import (
     called_without,
 )
 
-_WITH_CONTROL_SOCKET = 25, 1  # of gunicorn
+_WITH_CONTROL_SOCKET = 25, 1  # the first such version of gunicorn
 
 
 def _gunicorn(start: Start) -> list[str]:
@@ -153,7 +153,7 @@ SERVERS: Mapping[str, ServerFacts] = MappingProxyType(
 
 
 def find_server(name: str) -> ServerFacts:
-    """Facts of a server. UsageError if there is none of that name."""
+    """Facts of a server. UsageError for an unknown name."""
     if name not in SERVERS:
         raise UsageError(
             f"a trial cannot start the server {name!r}", hint=f"known are {', '.join(SERVERS)}"
