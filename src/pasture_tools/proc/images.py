@@ -34,10 +34,7 @@ def image_of(pid: int) -> Mapping:
     """
     found = find_image(pid, mappings_of(pid))
     if found is None:
-        raise UsageError(
-            f"process {pid} does not run out of an image",
-            hint="give a file, or a program out of it",
-        )
+        raise UsageError(f"process {pid} does not run out of an image", hint="give the image")
     return found
 
 

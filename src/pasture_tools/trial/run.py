@@ -28,9 +28,9 @@ from pasture_tools.proc.sampler import (
     sample_until_whole,
 )
 from pasture_tools.trial import diagnosis, load, server
+from pasture_tools.trial.caveats import shortfalls
 from pasture_tools.trial.load import Progress
 from pasture_tools.trial.measurement import Run, Shutdown, median_private_bytes
-from pasture_tools.trial.notes import shortfalls
 from pasture_tools.trial.plan import TrialPlan
 from pasture_tools.trial.responses import always_failing
 from pasture_tools.trial.server import Pause, RunFiles

@@ -31,8 +31,8 @@ from pasture_tools.display.units import count
 from pasture_tools.launch.session import guarded, pausing
 from pasture_tools.proc import processor
 from pasture_tools.trial import responses
+from pasture_tools.trial.caveats import notes_on
 from pasture_tools.trial.measurement import Failure, PolicyResult, Run, TrialResult
-from pasture_tools.trial.notes import notes_on
 from pasture_tools.trial.plan import TrialPlan, check_plan
 from pasture_tools.trial.responses import Answers, Disagreement
 from pasture_tools.trial.run import Job, private_a_worker, run_job

@@ -13,7 +13,7 @@ from pytest_pasture.shared import Shared
 from pytest_pasture.streams import Standard
 
 
-class Recorder:
+class EarlyChannel:
     """Stands in for the channel of a worker until there is one."""
 
     def __init__(self) -> None:
@@ -39,5 +39,5 @@ class Collection:
         self.control = control
         self.is_kept = is_kept
         self.standard = Standard()
-        self.recorder = Recorder()
+        self.recorder = EarlyChannel()
         self.loops: list[Any] = []  # asyncio's, at which nothing waits

@@ -94,7 +94,7 @@ class Request:
         self.settled = threading.Event()
 
 
-class Mold:
+class MoldProcess:
     """The process that collects, seen from the controller."""
 
     def __init__(

@@ -24,7 +24,7 @@ from pytest_pasture.gateway import Gateway, SocketIO
 from pytest_pasture.lookout import WORKER
 
 
-class Worker:
+class ForkedWorker:
     """This process, from its fork to its end."""
 
     def __init__(self, mold: Collection, wanted: Wanted, descriptor: int, events: int) -> None:

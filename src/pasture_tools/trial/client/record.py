@@ -25,7 +25,7 @@ _MAX_PATHS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Exchange:
     """The outcome of one request."""
 
     method: str
@@ -59,7 +59,7 @@ class Record:
         self._timeouts: Counter[str] = Counter()
         self._paths: dict[str, None] = {}
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Exchange) -> None:
         """Take note of a request that has just ended."""
         key = f"{outcome.method} {outcome.path}"
         statuses = self._statuses.setdefault(key, Counter())
