@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib import import_module
 from types import MappingProxyType
 
 from pasture.errors import UsageError
@@ -33,7 +33,7 @@ _WITH_CONTROL_SOCKET = 25, 1  # the first such version of gunicorn
 def _gunicorn(start: Start) -> list[str]:
     """Socket and pid file come last: a configuration file may name a server in production's."""
     own = ["--pid", str(start.folder / "pid")]
-    if tuple(map(int, version("gunicorn").split(".")[:2])) >= _WITH_CONTROL_SOCKET:
+    if import_module("gunicorn").version_info >= _WITH_CONTROL_SOCKET:
         own += ["--control-socket", str(start.folder / "control")]
     return [
         *start.plain_or_by_pasture("gunicorn", "-m", "gunicorn", under=PLAIN),
