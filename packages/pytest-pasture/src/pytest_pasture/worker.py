@@ -61,8 +61,8 @@ class ForkedWorker:
         config.pluginmanager.register(self, "pasture-worker")
         interactor.io = SocketIO(self.events, model)
         interactor.io.write(self.mold.collected)
-        if by := config.getoption("fork_each"):
-            interactor.run_one_test = isolation.Apart(interactor, by).run_one_test
+        if config.getoption("fork_each"):
+            interactor.run_one_test = isolation.Apart(interactor).run_one_test
         return interactor.pytest_runtestloop(self.mold.interactor.session)
 
     def identify(self, workerinput: dict[str, Any], basetemp: str | None) -> None:
