@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pasture.log_lines import (
-    NO_REFORK,
-    NO_SEAL,
-    REFORK_FAILED,
-    REFORKED,
-    find,
-    some,
-)
+from pasture.log_lines import NO_REFORK, NO_SEAL, REFORK_FAILED, REFORKED, find, some
 from pasture.sealing.policy import Policy
 from pasture_tools.display.units import count, milliseconds
 from pasture_tools.proc.sampler import Sample
