@@ -94,7 +94,7 @@ def imported() -> None:
     """What commands import is imported once, and not by each fork."""
     for name in (
         *("numpy", "plotly.graph_objects"),
-        "pasture_tools.explain.explain",
+        *("pasture_tools.explain.explain", "pasture_tools.explain.html"),
         *("pasture_image.build.making", "pasture_lab.lab"),
     ):
         importlib.import_module(name)

@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -41,6 +43,7 @@ CAUSES = [
     "new memory",
     "written and restored",
 ]
+chromium = shutil.which("chromium") or shutil.which("google-chrome")
 
 
 @contextmanager
@@ -288,3 +291,29 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
     assert len(recording["workers"]) > 1
     causes = {writer["cause"] for writer in recording["writers"]}
     assert causes & {Cause.GC_HEADER.label, Cause.REFERENCE_COUNT.label}, output
+
+
+@pytest.mark.once
+@pytest.mark.skipif(chromium is None, reason="no Chromium on this machine")
+def test_the_page_draws_its_map_in_a_browser(noise, tmp_path):
+    pytest.importorskip("plotly")
+    from pasture_tools.explain.html import render_html
+
+    page = tmp_path / "page.html"
+    page.write_text(render_html(noise, datetime(2026, 1, 2)))
+    done = subprocess.run(
+        [
+            *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
+            *(f"--user-data-dir={tmp_path}/profile", "--virtual-time-budget=10000"),
+            *("--dump-dom", page.as_uri()),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.count('class="slice') > len(noise.causes)
+    for cause, _ in noise.causes:
+        assert cause.label in done.stdout
+    assert "https://" not in "".join(
+        part.split('"')[1] for part in done.stdout.split(" src=")[1:] if part.startswith('"')
+    )

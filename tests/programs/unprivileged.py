@@ -42,6 +42,7 @@ def import_what_is_needed():
         "pasture.sealing.snapshot",
         "pasture_tools.explain.explain",
         "pasture_tools.explain.document",
+        "pasture_tools.explain.html",
         "pasture_tools.explain.table",
     ):
         importlib.import_module(name)

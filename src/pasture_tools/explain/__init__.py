@@ -5,5 +5,5 @@ them; `difference` finds the words that differ from the parent's page; `classify
 there: mappings (`regions`), pools and chunks (`allocated`, `allocator`), objects
 (`object_words`, with `objects`, `fields`, `recognition` and `code_objects`); `tally` and
 `touched` add up; `owners` says who holds an object, `writers` who wrote. `explain` joins them into
-an `explanation`; `table` and `document` show it. docs/internals/explain.md is the design.
+an `explanation`; `table`, `document` and `html` show it. docs/internals/explain.md is the design.
 """

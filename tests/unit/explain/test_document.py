@@ -1,5 +1,6 @@
 """The document, tables and page of an explanation."""
 
+from datetime import datetime
 from io import StringIO
 
 import pytest
@@ -42,3 +43,12 @@ def test_all_that_was_found_is_printed() -> None:
 def test_what_was_not_looked_for_has_no_table() -> None:
     text = printed(explanation({Cause.STACK: 1}))
     assert "recorded" not in text and "objects" not in text
+
+
+def test_the_page_holds_the_figures() -> None:
+    for package in ("numpy", "jinja2", "plotly"):
+        pytest.importorskip(package)
+    from pasture_tools.explain import html
+
+    page = html.render_html(FULL, datetime(2026, 1, 2))
+    assert "app.settings" in page and "24.0 MB" in page
