@@ -69,29 +69,21 @@ def _try(
     workers: int,
 ) -> Document:
     report = site.data / "report.json"
-    words: list[object] = [site.python_program, "-m", "pasture", "try", site.app]
-    for policy in policies:
-        words += ["--policy", policy]
+    words: list[object] = [site.python_program, "-P", "-m", "pasture", "try", site.app]
+    words += [f"--policy={policy}" for policy in policies]
     words += ["-w", workers, "-c", _USERS_A_WORKER * workers, "-n", requests]
-    words += ["--urls-file", site.data / "urls.txt"]
+    words += ["--urls-file", site.data / "urls.txt", "--server-timeout", BOOT_S]
     if (site.data / "headers.txt").exists():
         words += ["--urls-file", site.data / "headers.txt"]
     words += ["--json", report, "--log-dir", site.data / "logs"]
-    words += ["--server-timeout", BOOT_S]
     known = {"PYTHONPATH": ""} | variables(site, {})
     for name in ("PYTHONHASHSEED", "PYTHONUNBUFFERED"):  # as users have it
         del known[name]
-    for name, value in more.items():
-        words += ["--env", f"{name}={value}"]
+    words += [f"--env={name}={value}" for name, value in more.items()]
     with (site.data / "try.txt").open("w") as output:
         command = [str(word) for word in (*words, "--", *site.arguments)]
-        done = subprocess.run(
-            command,
-            env=known,
-            cwd=site.data / site.chdir,
-            stdout=output,
-            stderr=output,
-        )
+        folder = site.data / site.chdir
+        done = subprocess.run(command, env=known, cwd=folder, stdout=output, stderr=output)
     if done.returncode != 0:
         end = "\n".join((site.data / "try.txt").read_text().splitlines()[-15:])
         raise click.ClickException(f"pasture try ended with {done.returncode}:\n{end}")

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pasture.log_lines import Log, write_to_log
+from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, Log, write_to_log
 from pasture.serving.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def warm_up_as_set(
     assert settings.warm_up is not None
 
     def log_answer(answer: Answer) -> None:  # the seal's report warns of those that failed
-        log(logging.DEBUG, f"warm-up: {answer} in {answer.seconds:.3f} s")
+        log(logging.DEBUG, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")
 
     report = warm_up(
         application,
@@ -51,12 +51,12 @@ def warm_up_as_set(
         headers=settings.warm_up.headers,
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
-        on_start=lambda name: log(logging.INFO, f"warm-up: {name}"),
+        on_start=lambda name: log(logging.INFO, WARM_UP_STEP % name),
         on_answer=log_answer,
         session=None if shared is None else shared.session,
         **named,
     )
-    log(logging.INFO, "warm-up: {} requests, {} failed".format(*report.counts.values()))
+    log(logging.INFO, WARM_UP_END % tuple(report.counts.values()))
     if shared is not None:  # a request may have opened what does not cross a fork
         shared.share(strict=settings.strict)
     return report

@@ -24,7 +24,7 @@ class Line:
     color: str  # as CSS writes it
     x: Sequence[float]
     y: Sequence[float]
-    low: Sequence[float] = ()  # of the band; as long as `y`, or empty
+    low: Sequence[float] = ()  # the band; as long as `y`, or empty
     high: Sequence[float] = ()
     is_dotted: bool = False
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import jinja2
 
 _STYLE = Path(__file__).parent  # page.css and charts.html.j2, which pages include
-_MAX_CHARACTERS = 20_000  # of one value
+_MAX_CHARACTERS = 20_000  # the longest value that a page shows
 
 
 def require_packages(what: str, *packages: str, extra: str) -> None:

@@ -30,7 +30,7 @@ class Started:
     """A piece of work begins."""
 
     label: str  # names it
-    # How much there is to do: a whole number is shown as a count, another one as a share; None
+    # How much there is to do: a whole number is shown as a count, a fraction as a share; None
     # where nothing is counted.
     total: float | None
     text: str = ""  # what there is to say of it; "" for nothing
@@ -41,7 +41,7 @@ class Moved:
     """The innermost piece of work moves on."""
 
     # Part of the total; None if it did not change. A step without a count is a line of its own
-    # where there are no bars.
+    # without bars.
     done: float | None = None
     phase: str = ""  # what it does now; "" for what it did before
 
@@ -135,7 +135,7 @@ class _Done(ProgressColumn):
     """A count as `40/100`, a share as `40%`."""
 
     def render(self, task: Task) -> Text:
-        """Of one bar."""
+        """Render the count of one bar."""
         if task.total is None:
             return Text("")
         if isinstance(task.total, int):

@@ -28,7 +28,7 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As of a console; the text of each segment is printable but for line ends."""
+        """As a console does; each segment's text is printable, except for line ends."""
         for segment in super().render(renderable, options):
             text = segment.text
             if segment.control or text.isprintable():

@@ -1,8 +1,8 @@
 """Remedies for the private memory of a worker, as far as its figures support them.
 
 Pure functions of an `Explanation`. A remedy is named with the bytes of the causes that it
-removes, only if they are worth the trouble, and only if it can help: a step that the parent's
-interpreter lacks is no remedy, nor is a warm-up for a worker that has served nothing.
+removes, only if they are worth the trouble, and only if it can help: no step that the parent's
+interpreter lacks, no warm-up for a worker that has served nothing.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Allocated:
         self._chunks: tuple[Chunks, Chunks] | None = None
 
     def decide(self, words: Words) -> None:
-        """Decide words of headers and of free memory, and note the blocks of others."""
+        """Decide words of headers and of free memory; note the blocks of the rest."""
         self._by_pool(words)
         self._by_chunk(words)
 

@@ -18,7 +18,7 @@ from pasture_tools.proc.pymalloc import PoolLayout, own_pools
 _NO_POOLS = PoolLayout(
     OS_PAGE_BYTES, WORD_BYTES, WORD_BYTES, 0, used=0, free=0, size_class=0, next=0, last=0
 )
-"""There is no size class, so that no memory is a pool."""
+"""Without a size class no memory is a pool."""
 
 _LAYOUT = own_pools() or _NO_POOLS
 POOL_BYTES, HEADER_BYTES = _LAYOUT.pool_bytes, _LAYOUT.header_bytes
@@ -34,7 +34,7 @@ class Pools:
 
     addresses: Array  # uint64, ascending, multiples of `POOL_BYTES`
     valid: Array  # whether there is a pool
-    block_bytes: Array  # int64; 1 where there is none
+    block_bytes: Array  # int64; 1 without one
     used: Array  # int64, blocks handed out
     free: Array  # bool, one row a pool, one column a block: free, or never used
 

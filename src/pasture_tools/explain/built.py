@@ -57,7 +57,7 @@ def built_alone(master_pid: int) -> list[Built]:
     """What the worker with the most private memory imported for itself, the largest first.
 
     Raises:
-        ProcessEnded: there is no worker any more.
+        ProcessEnded: the last worker has ended.
         NoPrivilege: the kernel does not let this user look.
     """
     worker_pid = sources.largest_worker(master_pid)

@@ -31,7 +31,7 @@ _HEAP_INFO_BYTES = (0x20, 0x30)  # before glibc 2.35, and since
 _STATE_BYTES = range(0x200, 0xF00, 16)
 """How many the state of an arena may take, the room up to the first chunk included."""
 
-_TOP_WITHIN_BYTES = 0x80  # of the state, in any version
+_TOP_WITHIN_BYTES = 0x80  # bytes of the state, in any version
 
 _MAX_LOOKS = 1 << 16
 _TRIES = 8  # a thread that allocates meanwhile moves the end and the top of its heap
@@ -46,7 +46,7 @@ class Chunks:
     starts: Array  # uint64, of the header
     in_use: Array  # bool; a chunk in a thread's cache counts as in use
     ends: Array  # uint64, where the next chunk begins, or the heap ends
-    tops: Array  # bool, whether it is the last of a heap, of which others are cut
+    tops: Array  # bool, whether it is the last of its heap, from which malloc cuts chunks
 
     def index(self, addresses: Array) -> Array:
         """Index of the chunk that holds each address, -1 for none."""
@@ -110,7 +110,7 @@ def _first_chunk(space: AddressSpace, arena: int, end: int) -> int | None:
     for size in _STATE_BYTES:
         step = words[size // 8 + 1] & ~_CHUNK_FLAGS
         if step < _MIN_CHUNK_BYTES or arena + size + step > end:
-            continue  # what is no chunk's size is seen before anything is read
+            continue  # a wrong size is found before anything is read
         starts, _ = _walk(space, arena + size, end, _ENOUGH_CHUNKS)
         if len(starts) < 2:
             continue

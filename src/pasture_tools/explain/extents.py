@@ -28,7 +28,7 @@ class Extents:
     starts: Array
     ends: Array
     addresses: Array  # uint64, of the object; the start of memory that is none
-    types: Array  # uint64, address of the type; 0 for memory that is no object
+    types: Array  # uint64, address of the type; 0 for memory of other kinds
     kinds: Array  # uint8, of `Kind`
     numbers: Array  # int64, of the record in the snapshot; -1 without one
 
@@ -128,7 +128,7 @@ def _places(records: Array, ranks: PageRanks) -> tuple[Array, Array]:
     last = address + np.maximum(records["bytes"], 1) - np.uint64(1)
     low, is_there = ranks.look(first)
     high = low + is_there - 1
-    several = np.flatnonzero((first ^ last) >> _PAGE_BITS)  # of pages: few records lie in more
+    several = np.flatnonzero((first ^ last) >> _PAGE_BITS)  # records in several pages: few
     high[several] = ranks.before(last[several] + np.uint64(OS_PAGE_BYTES)) - 1
     return low, high
 

@@ -12,7 +12,7 @@ from pasture_tools.explain.snapshot import Kind
 from pasture_tools.proc.address_space import WORD_BYTES
 
 _MIN_BYTES = 2 * WORD_BYTES
-"""Of an object: its count and its type."""
+"""The count and the type of an object."""
 
 _HOLDERS = {"tuple": "tuple", "frozenset": "set"}
 _WEAKREF_FIELDS = ("weakref", "weaklist", "wr_prev", "wr_next")
@@ -43,7 +43,7 @@ class Meaning:
 
 
 def limit_offset(info: TypeInfo | None) -> int:
-    """From which offset on words of a type all mean the same, so that few are looked up."""
+    """The offset from which all words of a type mean the same, so that few are looked up."""
     return max(info.basic_bytes, _MIN_BYTES) if info else _MIN_BYTES
 
 

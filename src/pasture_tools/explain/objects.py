@@ -60,7 +60,7 @@ class Objects:
         return self._pools
 
     def type_at(self, address: int) -> TypeInfo | None:
-        """The type at an address, or None if there is none."""
+        """The type at an address, or None."""
         if address not in self._types:
             # Memory may hold anything: types that are each other's bases, or too many of them.
             if address in self._being_read or len(self._being_read) > _MAX_BASES:
@@ -139,7 +139,7 @@ class Objects:
         return f"{named}.{qualname}" if named and named != "builtins" else qualname
 
     def c_string(self, address: int) -> str:
-        """A NUL-terminated string, shortened; "" if there is none."""
+        """A NUL-terminated string, shortened; "" if nothing is mapped."""
         if address <= 0:
             return ""
         data = self.space.read(address, 256)

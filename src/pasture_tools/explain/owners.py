@@ -205,7 +205,7 @@ class Owners:
 def most_touched(
     snapshot: Snapshot | None, objects: Objects | None, touched: TouchedObjects
 ) -> tuple[tuple[Owner, ...], tuple[Owner, ...]]:
-    """Of the kinds with the most private pages the objects with the most; code apart."""
+    """The objects with the most private pages, of the kinds with the most; code apart."""
     if objects is None or snapshot is None:
         return (), ()
     names = Owners(snapshot, objects)
@@ -260,7 +260,7 @@ def type_name(objects: Objects, kind: Kind, address: int) -> str:
 def most_holding(
     snapshot: Snapshot | None, objects: Objects | None, touched: TouchedObjects
 ) -> tuple[Holder, ...]:
-    """Of the kinds with the most private pages the containers that hold most of them."""
+    """The containers that hold most objects of the kinds with the most private pages."""
     if snapshot is None or objects is None:
         return ()
     names = Owners(snapshot, objects)

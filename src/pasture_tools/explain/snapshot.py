@@ -3,8 +3,8 @@
 Owns the format of the file on the reading side. Records stay in the file and are looked up by
 number.
 
-The file is another process' word: a head that is no such head is an error, a record that
-cannot be one stands for nothing. It is read and never mapped, since a file that its owner cuts
+The file is another process' word: a wrong head is an error, an impossible
+record counts as empty. It is read and never mapped, since a file that its owner cuts
 short would end a process that has it mapped.
 """
 

@@ -43,8 +43,8 @@ def find_pair(pid: int) -> tuple[int | None, int | None]:
     compared with.
 
     Raises:
-        ProcessEnded: there is no such process.
-        NoPrivilege: there is no `/proc`, or it hides the process.
+        ProcessEnded: the process does not exist.
+        NoPrivilege: `/proc` is missing or hides the process.
         UsageError: it was not forked by a process that still runs, and forked none; or it runs no
             Python.
     """
@@ -145,7 +145,7 @@ class Sources:
     fields: Fields | None  # offsets of the parent's interpreter; None if they are not known
     same_version: bool  # whether it is the version that runs this
     missing: tuple[str, ...]  # what is not known for want of these, one sentence each
-    # Of the parent's interpreter, major and minor; None if it is not known.
+    # Major and minor version of the parent's interpreter; None if it is not known.
     version: tuple[int, int] | None = None
 
 

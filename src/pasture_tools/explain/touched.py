@@ -1,7 +1,7 @@
 """Which objects of the parent, and storage of objects, a worker's writes fell on.
 
-Counts pages and words of each while a window of the snapshot is looked at; keeps of each kind
-the few with the most. Words in memory that was free in the parent are no object's, whatever the
+Counts pages and words of each while a window of the snapshot is looked at; keeps of each kind the
+few with the most. Words in memory that was free in the parent belong to no object, whatever the
 snapshot says. A page with several objects is charged to them in proportion to the words of each, as
 it is to its causes, so that the pages of all objects are no more than there are. Each kind, a type
 or a sort of storage, has its own ranking: among all objects, a type with thousands of instances

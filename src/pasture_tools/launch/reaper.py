@@ -51,7 +51,7 @@ class Program:
         except (OSError, ValueError) as error:
             self._report_line(f"error {error}")
             return
-        started.returncode = 0  # reaped below, with the others
+        started.returncode = 0  # reaped below, with all children
         self._pid = started.pid
         self._report_line(f"pid {self._pid}")
 
@@ -87,7 +87,7 @@ def wait_for_end_of_input(program: Program) -> None:
 
 
 def end_all(program: Program) -> None:
-    """Kill the children until there are none: orphans of those that end become children."""
+    """Kill the children until the last has ended: orphans of those that end become children."""
     end = time.monotonic() + _TIMEOUT_S
     while program.reap() and time.monotonic() < end:
         for pid in children():

@@ -260,7 +260,7 @@ def _end_guard(guard: subprocess.Popen[bytes]) -> None:
 
 
 def tail(log: str, lines: int = _TAIL_LINES) -> str:
-    """The last lines of a log, indented; says so if there are none."""
+    """The last lines of a log, indented; a note for an empty one."""
     kept = [line.rstrip() for line in log.splitlines() if line.strip()][-lines:]
     return "\n".join(f"    {line}" for line in kept) or "    (the log is empty)"
 

@@ -59,7 +59,7 @@ class Elf:
     # sizes, names: size and name of these symbols; a size may be 0.
     sizes: tuple[int, ...] = ()
     names: tuple[str, ...] = field(default=(), repr=False)
-    needs: frozenset[str] = frozenset()  # names of symbols that others must have
+    needs: frozenset[str] = frozenset()  # names of symbols that other files must define
 
     def symbol(self, address: int) -> str:
         """Name of the symbol that holds an address as linked; "" if none does."""
@@ -104,7 +104,7 @@ def parse_elf(data: bytes) -> Elf:
     """Parse the bytes of a file.
 
     Raises:
-        ValueError, struct.error, IndexError: it is no 64-bit little-endian ELF file.
+        ValueError, struct.error, IndexError: it is not a 64-bit little-endian ELF file.
     """
     loads, head = _loads(data), _HEADER.unpack_from(data)
     sections = [_SECTION.unpack_from(data, head[6] + i * _SECTION.size) for i in range(head[12])]

@@ -16,7 +16,7 @@ MAGIC = b"PSIMAGE"
 
 
 def find_image(pid: int, mappings: Iterable[Mapping]) -> Mapping | None:
-    """The first mapping of the image that a program came out of; None for others."""
+    """The first mapping of the image that a program started from; None without one."""
     seen: set[str] = set()
     for mapping in mappings:
         if mapping.is_file and mapping.path not in seen:
@@ -34,10 +34,7 @@ def image_of(pid: int) -> Mapping:
     """
     found = find_image(pid, mappings_of(pid))
     if found is None:
-        raise UsageError(
-            f"process {pid} does not run out of an image",
-            hint="give a file, or a program out of it",
-        )
+        raise UsageError(f"process {pid} does not run out of an image", hint="give the image")
     return found
 
 
@@ -54,7 +51,7 @@ def mapping_of(image: Path) -> Mapping:
     """An image in a file, as programs map it.
 
     Raises:
-        UsageError: there is no such file.
+        UsageError: the file does not exist.
     """
     try:
         inode = image.stat().st_ino
@@ -71,7 +68,7 @@ def _is_same(mapping: Mapping, image: Mapping) -> bool:
 
 
 def mappings_of(pid: int) -> tuple[Mapping, ...]:
-    """Of a process; none if it has ended, or is another user's."""
+    """The mappings of a process; empty if it has ended, or is another user's."""
     try:
         return read_maps(pid)
     except OSError:
@@ -94,10 +91,10 @@ def _begins_as_image(pid: int, mapping: Mapping) -> bool:
 def open_mapped(pid: int, mapping: Mapping) -> int:
     """Open the file that is mapped.
 
-    Root finds it by the mapping; others by its path, unless another file is there by now.
+    Root finds it by the mapping; other users by its path, unless the file there is another by now.
 
     Raises:
-        OSError: it cannot be opened, or is no plain file.
+        OSError: it cannot be opened, or is not a plain file.
     """
     folder = Path(f"/proc/{pid}")
     try:

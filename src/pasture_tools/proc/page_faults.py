@@ -44,7 +44,7 @@ class Fault:
     # pid, tid: of the process and its thread.
     pid: int
     tid: int
-    time_ns: int  # of the kernel's clock
+    time_ns: int  # by the kernel's clock
     address: int  # that was accessed
     instruction: int  # that accessed it
     stack: tuple[int, ...]  # return addresses, innermost first, without the instruction itself

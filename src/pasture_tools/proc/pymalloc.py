@@ -17,14 +17,14 @@ from pasture.interpreter import fields
 class PoolLayout:
     """Sizes in bytes, and offsets of the fields of a header."""
 
-    pool_bytes: int  # of a pool, which starts at a multiple of them
+    pool_bytes: int  # size of a pool, which starts at a multiple of it
     header_bytes: int  # before the first block
     step_bytes: int  # between two size classes
     max_block_bytes: int  # the largest class
     used: int  # 4 bytes, blocks handed out
     free: int  # 8 bytes, address of the first free block
-    # size_class, next, last: 4 bytes each: the class, the offset of what was never used, and that
-    # of the last block.
+    # size_class, next, last: 4 bytes each: the class, and two offsets: what was never used, the
+    # last block.
     size_class: int
     next: int
     last: int
@@ -36,7 +36,7 @@ class PoolLayout:
 
     @property
     def max_blocks(self) -> int:
-        """Of a pool with the smallest ones."""
+        """Blocks of a pool of the smallest class."""
         return (self.pool_bytes - self.header_bytes) // self.step_bytes
 
 

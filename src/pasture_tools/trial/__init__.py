@@ -12,7 +12,7 @@ load generators run as processes of their own, and none outlives the call. Layou
     server, load            the processes at the edge
     client                  the programs that send a load, in processes of their own
     servers                 what is known of each server that a trial can boot
-    measurement, responses, notes
+    measurement, responses, caveats
                             pure functions over what came back
     table, document, html   the result, for a person and for programs
 """

@@ -1,6 +1,6 @@
 """A trial against the recorded document of an earlier one: which guarded figures grew.
 
-Pure but for reading the file. Figures come from `figures`; only like is compared with like. A
+Reading the file is the one effect. Figures come from `figures`; only like is compared with like. A
 change counts when the median passes the limit and no round of one trial lies within the rounds of
 the other: less may be the spread of the rounds.
 """
@@ -60,7 +60,7 @@ class Change:
 
     @property
     def growth(self) -> float:
-        """Of the baseline, as a fraction; negative where it shrank."""
+        """The growth as a fraction of the baseline; negative where the figure shrank."""
         return self.now / self.before - 1 if self.before else 0.0
 
     def __str__(self) -> str:
@@ -189,7 +189,7 @@ def compare(baseline: Baseline, trial: Document) -> Comparison:
     """Compare the document of a trial with that of an earlier one.
 
     Raises:
-        UsageError: the requests of the load were others.
+        UsageError: the load sent other requests.
     """
     old, new = baseline.document, trial
     _require_same_urls(old["load"], new["load"])

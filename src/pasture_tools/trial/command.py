@@ -20,7 +20,7 @@ from pasture_tools.trial.servers.facts import TRIED
 from pasture_tools.trial.summary import best
 
 _MAX_WARM = 4
-"""More requests than that are no command line."""
+"""A command line holds no more requests than that."""
 
 
 def best_command(result: TrialResult) -> str:
@@ -53,7 +53,7 @@ def on_reforks(result: TrialResult) -> str:
 
 
 def _best(result: TrialResult, *, reforks: bool) -> PolicyResult | None:
-    """The best of the policies that refork, or of the others, that can be trusted."""
+    """The best trusted policy among those that refork, or among those that do not."""
     policies = tuple(
         p
         for p in result.policies

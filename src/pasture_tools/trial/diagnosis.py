@@ -71,7 +71,7 @@ def workers_died(app: str, log: str, phrases: Phrases) -> PastureError:
 
 
 def went_into_background() -> ServerFailed:
-    """The error for a server whose first process ends while others serve."""
+    """The error for a server whose first process ends while its children serve."""
     return ServerFailed(
         "the server went into the background", hint="turn off `daemon` in its configuration"
     )

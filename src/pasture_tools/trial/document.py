@@ -1,8 +1,8 @@
 """The JSON document of a trial, schema 1.
 
 Stable: keys are added, never renamed or given another meaning; `trial.schema.json` next to
-this file says so to programs, docs/try.md to people. Sizes are bytes, times seconds but
-for latencies. Values of headers are left out, since they hold sessions and tokens.
+this file says so to programs, docs/try.md to people. Sizes are bytes, times seconds,
+latencies milliseconds. Values of headers are left out, since they hold sessions and tokens.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ class Figure:
     key: str  # in the document
     of: Callable[[Run], float]  # takes a run
     words: Callable[[float], str]  # takes the figure; it as a person reads it
-    decimals: int | None = 4  # of the document; None for all that there are
-    heading: str = ""  # of its column in the page
+    decimals: int | None = 4  # in the document; None keeps all
+    heading: str = ""  # the heading of its column in the page
 
     def __call__(self, run: Run) -> float:
         return self.of(run)
@@ -81,7 +81,7 @@ COLUMNS = {
     "load": (REQUESTS, *LATENCIES.values(), PROCESSOR),
     "server": (BOOT, SHUTDOWN, PEAK),
 }
-"""Of the page, in their order, by the heading above them."""
+"""The columns of the page in their order, by the heading above them."""
 
 GUARDED = (PRIVATE, TOTAL, BOOT)
 """Compared with those of an earlier trial: memory of a worker, of the server, and its start."""

@@ -25,7 +25,7 @@ from pasture_tools.trial.measurement import (
 _MAX_URLS = 12
 _NO_CHANGE = 0.005
 _MORE_COLUMNS = {"memory": ("saved", ""), "server": ("answers",)}
-"""Of a policy, next to its figures."""
+"""Columns of a policy next to its figures."""
 
 
 def render_html(result: TrialResult, made_at: datetime) -> str:

@@ -70,7 +70,7 @@ class TrialPlan:
 
     @property
     def facts(self) -> ServerFacts:
-        """Facts of the server; UsageError if there is none of that name."""
+        """Facts of the server; UsageError for an unknown name."""
         return find_server(self.server)
 
     @property

@@ -38,7 +38,7 @@ POLICIES_OF_PROGRAMS = ("stock", "seal")
 
 _POLL_S = 0.05
 _STOCK = "stock"
-_MAX_PART = 0.99  # of stock's memory; above is noise
+_MAX_PART = 0.99  # a larger part of stock's memory is noise
 _NOT_SEALED = re.compile(rf"^{PREFIX}(policy .*: not sealed.*|not sealed.*)$", re.MULTILINE)
 
 
@@ -61,9 +61,9 @@ class ProgramRun:
     policy: str
     round: int
     seconds: float
-    processor_s: float  # of all its processes
+    processor_s: float  # processor time of all its processes
     workers: int  # at the moment that counts
-    private_bytes: int  # of the median worker
+    private_bytes: int  # the median worker's
     total_pss_bytes: int
     figure: float | None  # the last that it printed
     note: str = ""  # why it was not sealed

@@ -28,9 +28,9 @@ from pasture_tools.proc.sampler import (
     sample_until_whole,
 )
 from pasture_tools.trial import diagnosis, load, server
+from pasture_tools.trial.caveats import shortfalls
 from pasture_tools.trial.load import Progress
 from pasture_tools.trial.measurement import Run, Shutdown, median_private_bytes
-from pasture_tools.trial.notes import shortfalls
 from pasture_tools.trial.plan import TrialPlan
 from pasture_tools.trial.responses import always_failing
 from pasture_tools.trial.server import Pause, RunFiles
@@ -39,7 +39,7 @@ from pasture_tools.trial.servers.facts import TRIED
 _POLL_S = 0.05
 _SETTLE_S = 0.5
 _LOAD_START_S = 60.0
-_REQUESTS_IN_VAIN = 2
+_WAITED_TIMEOUTS = 2
 _MIN_PAUSE_S = 0.005
 _END_S = 90.0  # gunicorn gives its workers 30 s, a service manager usually 90 s
 
@@ -174,10 +174,10 @@ def _check_server(job: Job, group: Group) -> None:
 def _check_moving(job: Job, group: Group, still_s: float, started: bool) -> None:
     """Fail when nothing is answered any more. The load generator may take longer to begin.
 
-    It ends a request that takes too long and goes on with the next: so all of its users have
-    waited in vain when twice that time has passed.
+    It ends a request that takes too long and goes on with the next: after twice that time
+    each of its users has waited without an answer.
     """
-    timeout_s = _REQUESTS_IN_VAIN * job.plan.server_timeout_s
+    timeout_s = _WAITED_TIMEOUTS * job.plan.server_timeout_s
     if still_s > (timeout_s if started else max(timeout_s, _LOAD_START_S)):
         raise AppDidNotAnswer(
             f"no request was answered for {still_s:.0f} s under {job.policy}",

@@ -18,6 +18,7 @@ from typing import Any, Self
 
 from pasture import off
 from pasture.errors import AppImportFailed, MissingExtra, PastureError, UsageError
+from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
 from pasture.serving import app_name
 from pasture.serving.settings import to_environment
 from pasture.trust import private_files
@@ -95,7 +96,7 @@ def write_warm_up(files: RunFiles, plan: TrialPlan) -> None:
 
 
 def read_report(files: RunFiles) -> Mapping[str, Any] | None:
-    """The server's report of its seal; None if there is none that is a JSON object."""
+    """The server's report of its seal; None unless it is a JSON object."""
     try:
         report = json.loads(files.report.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -114,8 +115,8 @@ def wait_until_it_answers(
 ) -> float:
     """Wait for the first answer and for all workers; return the seconds it took.
 
-    Any answer will do: whether the URLs of the load work is judged by the load. A policy with a
-    warm-up may take the limits of that longer.
+    Any answer will do: whether the URLs of the load work is judged by the load. The time
+    of a warm-up that the log shows does not count, up to the warm-up's own limits.
 
     Args:
         emit: called every ten seconds while there is no answer yet, with the end of the log.
@@ -127,7 +128,7 @@ def wait_until_it_answers(
     """
     start = time.monotonic()
     phrases = plan.facts.phrases
-    limit_s = plan.server_timeout_s + (TOTAL_S + STEP_S) * TRIED[policy].warms_up
+    warmed_s = 0.0  # when it was last seen to warm up
     next_word_s = _BETWEEN_WORDS_S
     with _Probe(plan, port) as probe:
         while not probe.answered:
@@ -144,8 +145,11 @@ def wait_until_it_answers(
             if elapsed_s >= next_word_s:
                 emit(Moved(phase=_still_waiting(elapsed_s, server.log)))
                 next_word_s += _BETWEEN_WORDS_S
-            if elapsed_s > limit_s:
-                raise diagnosis.did_not_answer(plan.app, server.log, limit_s)
+            log = server.log
+            if TRIED[policy].warms_up and find(WARM_UP_STEP, log) and not find(WARM_UP_END, log):
+                warmed_s = min(elapsed_s, TOTAL_S + STEP_S)
+            if elapsed_s - warmed_s > plan.server_timeout_s:
+                raise diagnosis.did_not_answer(plan.app, log, plan.server_timeout_s)
             pause(_POLL_S)
     seconds = time.monotonic() - start
     _wait_for_workers(plan, server, policy, pause)
@@ -203,7 +207,7 @@ class _Probe:
     """Sends one request until it is answered, in a thread, so that waiting can be interrupted.
 
     A slow application gets the whole time for its first answer: a request under way is
-    never given up for another one.
+    never given up for a later one.
     """
 
     def __init__(self, plan: TrialPlan, port: int) -> None:

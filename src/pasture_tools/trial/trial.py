@@ -31,8 +31,8 @@ from pasture_tools.display.units import count
 from pasture_tools.launch.session import guarded, pausing
 from pasture_tools.proc import processor
 from pasture_tools.trial import responses
+from pasture_tools.trial.caveats import notes_on
 from pasture_tools.trial.measurement import Failure, PolicyResult, Run, TrialResult
-from pasture_tools.trial.notes import notes_on
 from pasture_tools.trial.plan import TrialPlan, check_plan
 from pasture_tools.trial.responses import Answers, Disagreement
 from pasture_tools.trial.run import Job, private_a_worker, run_job
@@ -80,7 +80,7 @@ def attempt_trial(
 ) -> TrialResult:
     """Run a trial as far as it goes: what a run has measured is not lost to a later one.
 
-    A policy that failed is not run again; the others go on. The result says what failed and
+    A policy that failed is not run again; the rest go on. The result says what failed and
     whether the trial was interrupted.
 
     Args:
@@ -133,7 +133,7 @@ class _Trial:
 
     @property
     def reference(self) -> str:
-        """The policy that others are compared with: the plan's, or the first with a run."""
+        """The policy to compare with: the plan's, or the first with a run."""
         there = {run.policy for run in self.runs}
         named = (self.plan.reference, *self.plan.policies)
         return next(policy for policy in named if policy in there)

@@ -78,9 +78,7 @@ def test_new_memory_of_a_worker_that_grows_is_a_leak_and_no_warm_up_is_advised()
     recording = Recording(3.0, 120, 0, (8,), writers)
     held = replace(found, grown=(Grown("list", "shop.LEAK", 1_200),), recording=recording)
     [sentence] = advice(held)
-    assert (
-        "items that only the worker has: 1,200 in shop.LEAK (list); most of it is made" in sentence
-    )
+    assert "only the worker has: 1,200 in shop.LEAK (list); most of it is made" in sentence
     assert sentence.endswith("made in app:/shop.py")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pasture_tools.trial.client.closed_loop import prepare
 from pasture_tools.trial.client.cookies import Cookies
-from pasture_tools.trial.client.record import Outcome, Record
+from pasture_tools.trial.client.record import Exchange, Record
 
 URL = "https://127.0.0.1:80/shop/"
 
@@ -17,8 +17,8 @@ def record(tmp_path: Path) -> Record:
     return Record(str(tmp_path / "progress"), lambda media_type, body: f"{media_type} {len(body)}")
 
 
-def outcome(status: int = 200, content: bytes | None = b"a", **more: object) -> Outcome:
-    return Outcome("GET", "/?q", 2.0, status, content, "text/html", **more)  # type: ignore[arg-type]
+def outcome(status: int = 200, content: bytes | None = b"a", **more: object) -> Exchange:
+    return Exchange("GET", "/?q", 2.0, status, content, "text/html", **more)  # type: ignore[arg-type]
 
 
 def test_bodies_are_counted_by_digest_and_by_structure(record: Record) -> None:
@@ -64,8 +64,8 @@ def test_the_result_is_written_once(record: Record, tmp_path: Path) -> None:
 
 
 def test_the_time_of_a_load_is_from_its_earliest_request_on(record: Record) -> None:
-    record.add(Outcome("GET", "/", 1.0))
-    record.add(Outcome("GET", "/", 5000.0))  # sent before the other, answered after it
+    record.add(Exchange("GET", "/", 1.0))
+    record.add(Exchange("GET", "/", 5000.0))  # sent before the other, answered after it
 
     assert 5.0 <= record.as_dict()["seconds"] < 6.0
 

@@ -49,7 +49,7 @@ def command(names: tuple[str, ...], everything: bool, **options: Any) -> None:
     """
     from pasture_lab import lab
 
-    if names or everything:
+    if names or everything or any(options[one] for one in options if one != "results"):
         lab.run(names=names, everything=everything, **options)
     else:
         lab.print_list()

@@ -68,7 +68,7 @@ def run(
 
 def _chosen(names: tuple[str, ...], everything: bool) -> list[Experiment]:
     known = ", ".join(EXPERIMENTS)
-    if everything and names:
+    if everything == bool(names):
         raise UsageError("name experiments, or say --all", hint=f"there are {known}")
     for name in names:
         if name not in EXPERIMENTS:

@@ -10,6 +10,7 @@ from pasture_tools.cli.main import run
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["--quick"], "name experiments, or say --all"),
         (["micro", "--all"], "name experiments, or say --all"),
         (["macro"], "no experiment is called 'macro'"),
         (["micro", "--site", "/nowhere"], "holds no manage.py"),

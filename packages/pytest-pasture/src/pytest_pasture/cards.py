@@ -43,7 +43,7 @@ def _name_coverage(config: pytest.Config) -> None:
 
 
 def _save_coverage(config: pytest.Config) -> None:
-    """In a file of this process, which the controller combines with the others."""
+    """Save it to a file of this process; the controller combines all files."""
     controller = getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
     if controller is not None:
         controller.cov.stop()
@@ -66,18 +66,18 @@ def _open_reruns(config: pytest.Config) -> None:
 
 
 def _take_seed(config: pytest.Config) -> None:
-    """Of this run, which the controller has drawn."""
+    """Take the seed that the controller has drawn for this run."""
     for name in ("randomly_seed", "random_order_seed"):
         if name in _input(config):
             setattr(config.option, name, _input(config)[name])
 
 
 _BASES_OF_SQLALCHEMY = ("sqla_plugin_base", "sqlalchemy.testing.plugin.plugin_base")
-_PLUG_IN_OF_SQLALCHEMY = "sqla_pytestplugin"  # loaded from a file; its own name is another one
+_PLUG_IN_OF_SQLALCHEMY = "sqla_pytestplugin"  # loaded from a file, under a name other than its own
 
 
 def _close_databases(config: pytest.Config) -> None:
-    """Of SQLAlchemy's own tests, and those of its dialects.
+    """Close the databases of SQLAlchemy's own tests, and those of its dialects.
 
     The end of an engine deletes its database: none of the mold's may end in a worker.
     """

@@ -13,7 +13,7 @@ from pytest_pasture.shared import Shared
 from pytest_pasture.streams import Standard
 
 
-class Recorder:
+class EarlyChannel:
     """Stands in for the channel of a worker until there is one."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Collection:
 
     input: WorkerInput
     interactor: Any  # xdist's
-    first_sockets: list[int]  # of the first worker that is wanted
+    first_sockets: list[int]  # those of the first worker that is wanted
     collected: bytes  # what each worker sends of the collection
     shared: Shared
 
@@ -39,5 +39,5 @@ class Collection:
         self.control = control
         self.is_kept = is_kept
         self.standard = Standard()
-        self.recorder = Recorder()
-        self.loops: list[Any] = []  # of asyncio, at which nothing waits
+        self.recorder = EarlyChannel()
+        self.loops: list[Any] = []  # asyncio's, at which nothing waits

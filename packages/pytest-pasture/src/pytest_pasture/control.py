@@ -21,7 +21,7 @@ class Wanted(NamedTuple):
 
     id: str
     workerinput: dict[str, Any]
-    basetemp: str | None  # of the run; each worker has a folder in it
+    basetemp: str | None  # the run's; each worker has a folder in it
 
 
 class SetsUp(NamedTuple):
@@ -69,7 +69,7 @@ class Hello(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """From the process that serves a run which is kept for others: its own pid."""
+    """From the process that serves a run of a kept collection: its own pid."""
 
     pid: int
 
@@ -106,7 +106,7 @@ class Channel:
     def receive(self) -> Message | None:
         """The next message; None at the end. Its descriptors are in `descriptors`, and ours.
 
-        Bytes that are no message are an end, too.
+        Bytes that are not a message are an end, too.
         """
         try:
             data, self.descriptors, _, _ = past_reset(

@@ -50,7 +50,7 @@ serve(init_popen_io(get_execmodel({model!r})), id={id!r})
 
 
 class Process:
-    """A process that may be another one's child."""
+    """A process that need not be a child of this one."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -94,7 +94,7 @@ class Request:
         self.settled = threading.Event()
 
 
-class Mold:
+class MoldProcess:
     """The process that collects, seen from the controller."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Mold:
     def _fork(
         self, config: pytest.Config, control: Channel, lookout: LookOut, keeper: Keeper | None
     ) -> int:
-        """The pid of the mold; where it is kept, it is no child of this process."""
+        """The pid of the mold; a kept one is not a child of this process."""
         sys.stdout.flush()
         sys.stderr.flush()
         ours, theirs = os.pipe()

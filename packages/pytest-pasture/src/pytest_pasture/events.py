@@ -50,7 +50,7 @@ def frame(kind: int, body: bytes) -> bytes:
 
 
 def frames(events: Iterable[tuple[str, dict[str, Any]]]) -> bytes:
-    """Of what a collection has sent."""
+    """The frames of what a collection has sent."""
     return b"".join(
         frame(IDS, marshal.dumps(values["ids"]))
         if name == "collectionfinish" and _are_strings(values["ids"])
@@ -319,7 +319,7 @@ class Events(SimpleQueue[Any]):
             if self.decoded:
                 return self.decoded.popleft()
             one = super().get(block, timeout)
-            if isinstance(one[0], str):  # of a plain worker
+            if isinstance(one[0], str):  # a plain worker's
                 found: tuple[str, dict[str, Any]] = one
                 return found
             target, data = one
@@ -341,7 +341,7 @@ class Events(SimpleQueue[Any]):
         return event
 
     def _flush(self) -> None:
-        """In the place of the terminal reporter's, where that is no terminal."""
+        """Stands in for the terminal reporter's where the output is not a terminal."""
         if self._reporter is not None and not self._is_writing:
             self._reporter._tw.flush()
 

@@ -50,7 +50,7 @@ class Folder(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> Folder | None:
-        """As it is now; None where there is none."""
+        """The folder as it is now; None if it does not exist."""
         try:
             modified_ns = os.stat(path).st_mtime_ns
             with os.scandir(path) as entries:
@@ -69,9 +69,9 @@ class Snapshot(NamedTuple):
 
     Attributes:
         listed: folders that were listed by code of the tests, for which each name counts.
-        suffixes: of names that count in other folders.
+        suffixes: those of names that count in other folders.
         absent: paths of files that were not there.
-        imported: the last parts of the names of modules that were imported, or looked for in vain.
+        imported: the last parts of the names of modules that were imported, or not found.
     """
 
     files: Mapping[str, _Stamp | None]
@@ -163,7 +163,7 @@ class Inputs:
     def snapshot(
         self, more: Iterable[Path], suffixes: Iterable[str], conftests: Iterable[Path] = ()
     ) -> Snapshot:
-        """Of everything so far, these files, and paths where conftests were looked for."""
+        """Everything so far, these files, and the paths where conftests were looked for."""
         self.stop()
         files: dict[str, _Stamp | None] = {}
         found = (getattr(module, "__file__", None) for module in list(sys.modules.values()))

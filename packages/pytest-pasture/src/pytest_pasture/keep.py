@@ -98,10 +98,10 @@ class Place(NamedTuple):
             return listener
 
     def connect(self) -> socket.socket | None:
-        """To the process that listens there; None if there is none.
+        """A connection to the process that listens there; None without one.
 
         Raises:
-            OSError: the folder is not this user's alone, or there is an end of another user.
+            OSError: other users can access the folder, or one of them listens.
         """
         if not self.folder.is_dir():
             return None
@@ -109,7 +109,7 @@ class Place(NamedTuple):
             return _connected(f"{folder}/{self.name}")
 
     def greet(self, hello: Hello) -> tuple[Channel, int] | str | None:
-        """The connection to a process that serves this run, and its pid; or why there is none."""
+        """The connection to a process that serves this run, and its pid; or why not."""
         try:
             connection = self.connect()
         except OSError as error:
@@ -155,7 +155,7 @@ def limit_s(config: pytest.Config) -> float:
     """For how long no run may use what is kept.
 
     Raises:
-        pytest.UsageError: the setting is no number.
+        pytest.UsageError: the setting is not a number.
     """
     minutes = config.getini("pasture_keep_minutes")
     try:
@@ -165,7 +165,7 @@ def limit_s(config: pytest.Config) -> float:
 
 
 def hello_of(config: pytest.Config) -> Hello:
-    """What this process has, as another one would inherit it."""
+    """What this process has, as a child would inherit it."""
     options = {name: value for name, value in vars(config.option).items() if name in OF_A_RUN}
     return Hello(options, dict(os.environ), dict(_conditions()))
 
@@ -196,7 +196,7 @@ def is_own_user(connection: socket.socket) -> bool:
 
 
 def _connected(path: str) -> socket.socket | None:
-    """To the process that listens there; None, and no file any more, if there is none.
+    """A connection to the process that listens there; without one None, and the file goes.
 
     Raises:
         PermissionError: another user's process listens.

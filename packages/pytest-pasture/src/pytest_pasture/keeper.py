@@ -22,7 +22,7 @@ from pytest_pasture.waiting import Waiting
 
 
 class Keeper:
-    """Of one mold; made in the controller, before the fork."""
+    """The keeper of one mold; made in the controller, before the fork."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ from pytest_pasture import cards
 
 WORKER = "PYTEST_XDIST_WORKER"
 KINDS = ("worker-id", "process-id", "temporary-file", "port", "process")
-"""Of findings; hazards of the seal bring kinds of their own."""
+"""Kinds of findings; hazards of the seal bring kinds of their own."""
 LASTING = ("worker-id", "process-id", "port")
 """Kinds that nothing undoes before the seal."""
 
@@ -57,7 +57,7 @@ def findings_of(hazards: Iterable[Hazard]) -> Iterator[Finding]:
 
 
 class _GetPid:
-    """`os.getpid`, which says who asks. As the builtin it is no method where a class holds it."""
+    """`os.getpid`, which says who asks. Like the builtin it is not bound where a class holds it."""
 
     def __init__(self, note: Callable[[FrameType], None]) -> None:
         self._note, self._act = note, os.getpid

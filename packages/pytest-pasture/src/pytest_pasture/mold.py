@@ -69,7 +69,7 @@ def run(
 class Mold(Collection):
     """A plug-in of the session that collects."""
 
-    worker: worker.Worker | None = None
+    worker: worker.ForkedWorker | None = None
     """In a worker: itself."""
 
     report: pasture.SealReport | None = None
@@ -159,7 +159,7 @@ class Mold(Collection):
             self.control.send(message)
         self.collected = events.frames(self.recorder.events)
         wanted, descriptors = self.serve()
-        self.worker = worker.Worker(self, wanted, *descriptors)
+        self.worker = worker.ForkedWorker(self, wanted, *descriptors)
         return self.worker.run_tests()
 
     def share(self) -> None:

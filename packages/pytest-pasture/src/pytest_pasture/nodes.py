@@ -16,15 +16,15 @@ import pytest
 from execnet.gateway import RInfo
 from xdist import workermanage
 
-from pytest_pasture.controller import Mold, Request
+from pytest_pasture.controller import MoldProcess, Request
 from pytest_pasture.events import Events, Node
 from pytest_pasture.gateway import SocketIO
 
 # The name until pytest-xdist 3.6.
 _tx_specs = getattr(workermanage, "parse_tx_spec_config", None) or workermanage.parse_spec_config
 
-MOLD = pytest.StashKey[Mold]()
-"""Of the controller's configuration, where workers are forked."""
+MOLD = pytest.StashKey[MoldProcess]()
+"""In the stash of the controller's configuration, where workers are forked."""
 
 
 class ControllerIO(SocketIO):
@@ -62,7 +62,9 @@ class NodeManager(workermanage.NodeManager):  # type: ignore[misc]
         node.setup()
         return node
 
-    def _gateway(self, mold: Mold, spec: execnet.XSpec) -> tuple[execnet.Gateway, socket.socket]:
+    def _gateway(
+        self, mold: MoldProcess, spec: execnet.XSpec
+    ) -> tuple[execnet.Gateway, socket.socket]:
         self.group.allocate_id(spec)
         assert spec.id is not None
         (ours, theirs), (events, for_events) = socket.socketpair(), socket.socketpair()
@@ -93,7 +95,7 @@ class NodeManager(workermanage.NodeManager):  # type: ignore[misc]
 class Order:
     """Has xdist read what workers write, and the mold fork each node once it is configured."""
 
-    def __init__(self, mold: Mold) -> None:
+    def __init__(self, mold: MoldProcess) -> None:
         self.mold = mold
 
     @pytest.hookimpl

@@ -25,16 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--no-pasture", dest="pasture", action="store_false", help="Plain pytest-xdist")
     group.addoption(
         "--fork-each",
-        action="store_const",
-        const="test",
+        action="store_true",
         help="With --pasture: run each test in a process of its own, forked from its worker",
-    )
-    group.addoption(  # a word of its own, so that a path may follow the one above
-        "--fork-each=module",
-        dest="fork_each",
-        action="store_const",
-        const="module",
-        help="With --pasture: run the tests of a module in a process of their own",
     )
     group.addoption(
         "--keep",

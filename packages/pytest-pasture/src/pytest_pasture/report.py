@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_pasture.controller import Mold
+from pytest_pasture.controller import MoldProcess
 
 
 class Report:
@@ -18,7 +18,7 @@ class Report:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.started = time.perf_counter()
-        self.mold: Mold | None = None
+        self.mold: MoldProcess | None = None
         self.reasons: list[str] = []
         self.workers: dict[str, dict[str, Any]] = {}
 

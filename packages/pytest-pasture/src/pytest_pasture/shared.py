@@ -30,7 +30,7 @@ def pasture_shared(function: _F) -> _F:
     """Mark the function of a fixture, below `pytest.fixture(scope="session")`.
 
     Raises:
-        TypeError: it is no function: the mark is above `pytest.fixture`.
+        TypeError: it is not a function: the mark is above `pytest.fixture`.
     """
     return _marked(function, "pasture_shared")
 
@@ -38,11 +38,11 @@ def pasture_shared(function: _F) -> _F:
 def pasture_service(function: _F) -> _F:
     """Mark the function of a fixture that starts a service for all workers, as `pasture_shared`.
 
-    Programs that it starts, ports and temporary files are meant to be shared. In a worker a
-    `subprocess.Popen` of it is of no use: the fixture's value is an address, for instance.
+    Programs that it starts, ports and temporary files are meant to be shared. A worker cannot use
+    a `subprocess.Popen` of it: let the fixture's value be an address, for instance.
 
     Raises:
-        TypeError: it is no function: the mark is above `pytest.fixture`.
+        TypeError: it is not a function: the mark is above `pytest.fixture`.
     """
     return _marked(function, "pasture_services")
 

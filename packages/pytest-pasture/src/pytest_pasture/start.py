@@ -14,7 +14,7 @@ from xdist import dsession
 
 from pasture.fork_safety.survey import survey
 from pytest_pasture import keep, mold, nodes, streams
-from pytest_pasture.controller import Mold
+from pytest_pasture.controller import MoldProcess
 from pytest_pasture.inputs import Inputs
 from pytest_pasture.keeper import Keeper
 from pytest_pasture.lookout import LookOut, findings_of
@@ -62,7 +62,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
                 place, hello = keep.place_of(config), keep.hello_of(config)
                 inherited = config.stash[INHERITED]
                 keeper = Keeper(keep.limit_s(config), place, hello, inputs, inherited)
-            report.mold = Mold(config, lookout, report.plain, keeper)
+            report.mold = MoldProcess(config, lookout, report.plain, keeper)
             config.stash[nodes.MOLD] = report.mold
             config.pluginmanager.register(nodes.Order(report.mold), "pasture-order")
             dsession.NodeManager = nodes.NodeManager

@@ -17,7 +17,7 @@ from pytest_pasture import keep
 from pytest_pasture.control import Channel, Hello, Kept, Stop, Unfit
 
 _MESSAGE_LIMIT_S = 5.0
-_DESCRIPTORS = 2  # of a greeting
+_DESCRIPTORS = 2  # those that a greeting brings
 
 Run = tuple[Hello, list[int]]
 """A greeting, and the descriptors that came with it."""

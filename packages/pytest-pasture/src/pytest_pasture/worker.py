@@ -24,7 +24,7 @@ from pytest_pasture.gateway import Gateway, SocketIO
 from pytest_pasture.lookout import WORKER
 
 
-class Worker:
+class ForkedWorker:
     """This process, from its fork to its end."""
 
     def __init__(self, mold: Collection, wanted: Wanted, descriptor: int, events: int) -> None:
@@ -52,7 +52,7 @@ class Worker:
         self.channel = channel
         workerinput, _, options, _ = channel.receive()
         self.identify(workerinput, options.get("basetemp"))
-        generators.renew()  # a process that is kept forks another one for each run
+        generators.renew()  # a kept process forks one for each run
         cards.take("in_worker", config)
         interactor = self.mold.interactor
         interactor.workerid = self.wanted.id
@@ -61,8 +61,8 @@ class Worker:
         config.pluginmanager.register(self, "pasture-worker")
         interactor.io = SocketIO(self.events, model)
         interactor.io.write(self.mold.collected)
-        if by := config.getoption("fork_each"):
-            interactor.run_one_test = isolation.Apart(interactor, by).run_one_test
+        if config.getoption("fork_each"):
+            interactor.run_one_test = isolation.Apart(interactor).run_one_test
         return interactor.pytest_runtestloop(self.mold.interactor.session)
 
     def identify(self, workerinput: dict[str, Any], basetemp: str | None) -> None:

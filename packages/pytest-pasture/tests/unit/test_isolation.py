@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_pasture.events import HEADER
-from pytest_pasture.isolation import _ENDED, _whole
+from pytest_pasture.isolation import _STOPPED, whole
 
 pytestmark = pytest.mark.once
 
@@ -21,10 +21,10 @@ MESSAGES = b"".join(HEADER.pack(3, len(text)) + text for text in (b"one", b"", b
     ],
 )
 def test_a_message_that_a_process_did_not_finish_is_left_out(sent: int, passed_on: int) -> None:
-    assert _whole(bytearray(MESSAGES[:sent])) == (MESSAGES[:passed_on], None)
+    assert whole(bytearray(MESSAGES[:sent])) == (MESSAGES[:passed_on], False)
 
 
 def test_the_mark_of_an_end_is_no_message_and_no_part_of_one() -> None:
-    assert _whole(bytearray(MESSAGES + _ENDED)) == (MESSAGES, _ENDED)
-    within = HEADER.pack(3, len(_ENDED)) + _ENDED
-    assert _whole(bytearray(within)) == (within, None)
+    assert whole(bytearray(MESSAGES + _STOPPED)) == (MESSAGES, True)
+    within = HEADER.pack(3, len(_STOPPED)) + _STOPPED
+    assert whole(bytearray(within)) == (within, False)

@@ -1,7 +1,7 @@
 """One answer of HTTP/1.1, read from the bytes of a connection as they arrive. Pure.
 
-As lenient as a browser: a line may end with a line feed alone, and a line of the head that is no
-header is passed over. Where an answer ends is never guessed: a body that is not whole is an error.
+As lenient as a browser: a line may end with a line feed alone, and a line of the head that is not
+a header is skipped. The end of an answer is never guessed: an incomplete body is an error.
 
 Source: RFC 9112, sections 2.2, 6 and 7.
 """
@@ -23,7 +23,7 @@ _SWITCHING, _OK, _NO_CONTENT, _NOT_MODIFIED = 101, 200, 204, 304
 
 
 class Malformed(ValueError):
-    """What came is no answer, or not a whole one."""
+    """The bytes are not an answer, or not a whole one."""
 
 
 class Answer:

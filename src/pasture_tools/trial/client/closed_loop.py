@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING or __package__:
     from pasture_tools.trial.client.answer import Answer, Malformed
     from pasture_tools.trial.client.cookies import Cookies
-    from pasture_tools.trial.client.record import Outcome, Record, load_skeleton
+    from pasture_tools.trial.client.record import Exchange, Record, load_skeleton
 else:  # a program by itself, which finds only the standard library
     sys.path.append(os.path.dirname(__file__))  # noqa: PTH120
     from answer import Answer, Malformed
     from cookies import Cookies
-    from record import Outcome, Record, load_skeleton
+    from record import Exchange, Record, load_skeleton
 
 import gc
 import json
@@ -150,7 +150,7 @@ class ClosedLoop:
         self._send(user)
 
     def _send(self, user: User) -> None:
-        """Send the request of a user, over a new connection if there is none."""
+        """Send the request of a user, over a new connection if it has no open one."""
         assert user.request is not None
         user.answer = Answer(user.request.method)
         user.unsent = user.whole_request()
@@ -229,7 +229,7 @@ class ClosedLoop:
             content = None
         self._note(
             user,
-            Outcome(
+            Exchange(
                 request.method, request.path, latency_ms, answer.status, content,
                 answer.headers.get("content-type", ""),
             ),
@@ -247,13 +247,13 @@ class ClosedLoop:
         latency_ms = (time.perf_counter() - user.began) * 1000
         self._note(
             user,
-            Outcome(
+            Exchange(
                 request.method, request.path, latency_ms,
                 error=_in_words(error), timed_out=timed_out,
             ),
         )  # fmt: skip
 
-    def _note(self, user: User, outcome: Outcome) -> None:
+    def _note(self, user: User, outcome: Exchange) -> None:
         self._record.add(outcome)
         user.request = None
         self._ready.append(user)

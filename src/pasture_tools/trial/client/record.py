@@ -25,16 +25,16 @@ _MAX_PATHS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Exchange:
     """The outcome of one request."""
 
     method: str
     path: str  # with its query
     latency_ms: float
     status: int = NO_ANSWER
-    content: bytes | None = None  # the body, decoded; None where there is none to compare
+    content: bytes | None = None  # the body, decoded; None without one to compare
     media_type: str = ""
-    error: str = ""  # the client's words, where there was no answer
+    error: str = ""  # the client's words, without an answer
     timed_out: bool = False  # says nothing about what the answer is
 
 
@@ -59,7 +59,7 @@ class Record:
         self._timeouts: Counter[str] = Counter()
         self._paths: dict[str, None] = {}
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: Exchange) -> None:
         """Take note of a request that has just ended."""
         key = f"{outcome.method} {outcome.path}"
         statuses = self._statuses.setdefault(key, Counter())

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 LIMIT_BYTES = 2 * 2**20
-"""Of a longer body only the content type counts."""
+"""A longer body counts by its content type alone."""
 
 _NAME = re.compile(rb"</?[A-Za-z][^\s/<>\"']*")
 _MARK = re.compile(rb"[>\"']")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.metadata import version
+from importlib import import_module
 from types import MappingProxyType
 
 from pasture.errors import UsageError
@@ -27,13 +27,13 @@ from pasture_tools.trial.servers.facts import (
     called_without,
 )
 
-_WITH_CONTROL_SOCKET = 25, 1  # of gunicorn
+_WITH_CONTROL_SOCKET = 25, 1  # the first such version of gunicorn
 
 
 def _gunicorn(start: Start) -> list[str]:
     """Socket and pid file come last: a configuration file may name a server in production's."""
     own = ["--pid", str(start.folder / "pid")]
-    if tuple(map(int, version("gunicorn").split(".")[:2])) >= _WITH_CONTROL_SOCKET:
+    if import_module("gunicorn").version_info >= _WITH_CONTROL_SOCKET:
         own += ["--control-socket", str(start.folder / "control")]
     return [
         *start.plain_or_by_pasture("gunicorn", "-m", "gunicorn", under=PLAIN),
@@ -153,7 +153,7 @@ SERVERS: Mapping[str, ServerFacts] = MappingProxyType(
 
 
 def find_server(name: str) -> ServerFacts:
-    """Facts of a server. UsageError if there is none of that name."""
+    """Facts of a server. UsageError for an unknown name."""
     if name not in SERVERS:
         raise UsageError(
             f"a trial cannot start the server {name!r}", hint=f"known are {', '.join(SERVERS)}"

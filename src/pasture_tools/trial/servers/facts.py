@@ -87,7 +87,7 @@ class Phrases:
 class ServerFacts:
     """A server that a trial can boot."""
 
-    name: str  # of its row in `pasture.servers.engines`
+    name: str  # the name of its row in `pasture.servers.engines`
     install: str  # what pip installs for it
     # The command line of one start. Whatever the arguments may share with a server in production
     # comes behind them, or is refused.

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pasture.log_lines import (
-    NO_REFORK,
-    NO_SEAL,
-    REFORK_FAILED,
-    REFORKED,
-    find,
-    some,
-)
+from pasture.log_lines import NO_REFORK, NO_SEAL, REFORK_FAILED, REFORKED, find, some
 from pasture.sealing.policy import Policy
 from pasture_tools.display.units import count, milliseconds
 from pasture_tools.proc.sampler import Sample
@@ -98,7 +91,7 @@ def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:
 def shortfalls(
     policy: Policy, final: Sample, report: Mapping[str, Any] | None, log: str
 ) -> tuple[str, ...]:
-    """Sentences about what the policy could not do; none if it did all of it.
+    """Sentences about what the policy failed to do.
 
     Args:
         final: the sample after the load. A server that reforks has a mold from the start.

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from pasture.sealing.policy import POLICIES
+from pasture_tools.trial.caveats import notes_on, shortfalls
 from pasture_tools.trial.measurement import LoadFigures, Run, TrialResult
-from pasture_tools.trial.notes import notes_on, shortfalls
 
 pytestmark = pytest.mark.once
 
