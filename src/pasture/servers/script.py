@@ -17,8 +17,8 @@ from pasture import main_program
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import import_watch, one_process, spawning
-from pasture.serving import restart
+from pasture.servers import import_watch, one_process
+from pasture.serving import restart, spawning
 from pasture.serving.sealer import has_sealed, is_off, seal_before_forks, show_log
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain

@@ -1,4 +1,4 @@
-"""The template that forks in place of spawned processes: the other side of `servers.spawning`.
+"""The template that forks in place of spawned processes: the other side of `serving.spawning`.
 
 It begins as a spawned process does, by the same command, up to where that one would take its work.
 There it is sealed, and forks a process for each request, which runs that request's command. It is

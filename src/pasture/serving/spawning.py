@@ -2,7 +2,7 @@
 
 `multiprocessing` spawns in one call, `_posixsubprocess.fork_exec`, and so does each library that
 descends from it: billiard, multiprocess, loky. The first such call starts a template
-(`servers.spawned`), by the library's own command; from then on the template forks. A process gets
+(`serving.spawned`), by the library's own command; from then on the template forks. A process gets
 the same open files under the same numbers, runs the same command, and reads the same messages: no
 library has to be known. Threads, locks and CUDA of the program are no concern, for no process is
 forked from it. Owns the program's side. Invariant: a process is forked only if a spawned one would
@@ -33,7 +33,7 @@ from typing import Any
 from pasture.errors import PastureError
 from pasture.interpreter import native
 from pasture.log_lines import log
-from pasture.servers.spawned import FORKED, MAX_BYTES, MAX_FILES, Preparation, Server
+from pasture.serving.spawned import FORKED, MAX_BYTES, MAX_FILES, Preparation, Server
 
 _START_S = 300.0
 """For the import of the main module and the seal."""
