@@ -23,8 +23,6 @@ from pasture.serving.sealer import has_sealed, is_off, seal_before_forks, show_l
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
-_FORKSERVER = "pasture.servers.logged_forkserver"
-
 
 def run(arguments: Sequence[str]) -> None:
     """Run a program as Python would with these arguments, sealed before it forks workers.
@@ -47,7 +45,7 @@ def _seal_forks_of(arguments: Sequence[str]) -> None:
     show_log()
     begin_loading(settings.policy)
     seal_before_forks(settings, keeps_connections=True, after=settings.after, yields=True)
-    seal_forkservers()
+    spawning.seal_forkservers()
     if settings.fork_spawned:
         spawning.install()
     atexit.register(_complain_if_nothing_was_sealed, os.getpid())
@@ -80,20 +78,6 @@ def _complain_if_nothing_was_sealed(pid: int) -> None:
     known = known or server._forkserver_pid is not None
     if os.getpid() == pid and not known:
         log.warning("nothing was sealed: the program forked no process")
-
-
-def seal_forkservers() -> None:
-    """Have a forkserver that this program starts sealed, whatever it preloads."""
-    server_class: Any = forkserver.ForkServer
-    ensure_running = server_class.ensure_running
-
-    def ensure_sealed(server: Any) -> None:
-        modules = server._preload_modules
-        if _FORKSERVER not in modules:
-            server._preload_modules = [*modules, _FORKSERVER]
-        ensure_running(server)
-
-    server_class.ensure_running = ensure_sealed
 
 
 def main() -> None:

@@ -45,6 +45,7 @@ _FROM_PARENT = frozenset(
 )
 _PER_PROCESS = ("name", "log_to_stderr", "log_level", "start_method", "authkey")
 """Of the preparation: what the template leaves to each process."""
+_FORKSERVER = "pasture.servers.logged_forkserver"
 _DEPTH = 3
 """Calls from `_launch` to `fork_exec`, at most."""
 
@@ -91,6 +92,20 @@ def install(preload: Callable[[], Iterable[str]] = tuple) -> None:
     atexit.register(_forget)  # before trackers of resources are waited for: a template keeps them
     kind: Any = context.ForkServerProcess
     kind._Popen = staticmethod(_forked_or(kind._Popen))
+
+
+def seal_forkservers() -> None:
+    """Have a forkserver that this process or a forked one starts sealed, whatever it preloads."""
+    server_class: Any = forkserver.ForkServer
+    ensure_running = server_class.ensure_running
+
+    def ensure_sealed(server: Any) -> None:
+        modules = server._preload_modules
+        if _FORKSERVER not in modules:
+            server._preload_modules = [*modules, _FORKSERVER]
+        ensure_running(server)
+
+    server_class.ensure_running = ensure_sealed
 
 
 def _forked_or(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
