@@ -164,7 +164,8 @@ def _launch_of(call: tuple[Any, ...]) -> _Launch | None:
     for _ in range(_DEPTH):
         there = frame.f_locals if frame.f_code.co_name == "_launch" else {}
         preparation, library = there.get("prep_data"), frame.f_globals.get("spawn", sys)
-        if isinstance(preparation, dict) and hasattr(library, "prepare"):
+        is_python = bool(_interpreter([*map(os.fsdecode, call[0])]))
+        if is_python and isinstance(preparation, dict) and hasattr(library, "prepare"):
             named = (there.get("tracker_fd"), preparation.get("mp_tracker_fd"))
             trackers = frozenset(one for one in named if isinstance(one, int))
             return _Launch(library.__name__, preparation, there["child_r"], trackers, call)
@@ -231,6 +232,7 @@ class _Template:
         self._busy = threading.Lock()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.settimeout(_START_S)
+        self._inode = os.fstat(self._channel.fileno()).st_ino
         work, write = os.pipe()
         with theirs, open(write, "wb") as file:  # noqa: PTH123
             pipe = re.compile(rf"(?<=pipe_handle=){launch.pipe}\b|^{launch.pipe}$")
@@ -276,6 +278,10 @@ class _Template:
             with self._busy:
                 before = native().adopt_orphans()  # one that was forked twice is this one's child
                 try:
+                    # A program that closes all files, as daemons do, has another one in its place.
+                    if os.fstat(self._channel.fileno()).st_ino != self._inode:
+                        self._channel.detach()
+                        return ""
                     socket.send_fds(self._channel, [request], files)
                     return self._channel.recv(MAX_BYTES).decode()
                 finally:
