@@ -1,7 +1,7 @@
 """Processes that a program forks by itself, sealed where only the environment asks for it.
 
 Importing it is the switch: `PASTURE=seal python train.py` comes here at the first `os.fork`,
-whoever calls it. The program works in between, so it is sealed once. Its own children, should they
+of any library. The program works in between, so it is sealed once. Its own children, should they
 start some, are not sealed again. With PASTURE_FORK_SPAWNED it comes here before the first process
 is spawned, too.
 """

@@ -120,7 +120,7 @@ class _Variables:
         os.environb._data = environ._data = variables  # type: ignore[attr-defined]
 
     def reader(self, name: str) -> str:
-        """Who may have read a variable, in words; "" for nobody."""
+        """Who may have read a variable, in words; "" where nothing has."""
         raw = os.fsencode(name)
         if raw in self._read:
             return "their import has read"
