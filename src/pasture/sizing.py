@@ -124,8 +124,13 @@ def size(
     cores: float | str,
     per_core: float,
     spare: float,
+    pid: int | None = None,
 ) -> Sizing:
-    """`workers` with the reason. All arguments are those of `workers`."""
+    """`workers` with the reason. All arguments are those of `workers`.
+
+    Args:
+        pid: of the process whose control group counts; None is this one.
+    """
     if per_core <= 0 or not 0 <= spare < 1 or peak < 1:
         raise UsageError(
             f"{per_core:g} workers a processor, {spare:g} spare, a peak of {peak:g}",
@@ -136,7 +141,7 @@ def size(
     if private is None and trial is None:
         return Sizing(by_processors, None, by_processors, 0, "", processors)
     limit_bytes, limited_by = (
-        _memory() if limit == CGROUP else (parse_bytes(limit), f"--limit {limit}")
+        _memory(pid) if limit == CGROUP else (parse_bytes(limit), f"--limit {limit}")
     )
     if trial is not None:
         moments = _moments_of(Path(trial), policy)
@@ -208,9 +213,9 @@ def _processors() -> float:
     return mine if quota is None else min(mine, quota)
 
 
-def _memory() -> tuple[int, str]:
+def _memory(pid: int | None) -> tuple[int, str]:
     """The narrowest limit, and whose it is."""
-    usage = cgroup.read_usage()
+    usage = cgroup.read_usage(pid)
     machine = int(_MEMINFO.read_text().split(maxsplit=2)[1]) << 10
     if usage is None or usage.limit_bytes >= machine:
         return machine, "of this machine"

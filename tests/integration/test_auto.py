@@ -57,6 +57,67 @@ def test_a_program_that_starts_processes_is_sealed_once():
     ]
 
 
+FORKS = """
+import os, sys
+def look():
+    return sys.getrefcount(os) > 1_000_000
+def in_child():
+    reader, writer = os.pipe()
+    if os.fork() == 0:
+        os.write(writer, str(look()).encode())
+        os._exit(0)
+    os.wait()
+    return os.read(reader, 9).decode()
+class Child:
+    def __call__(self, method):
+        import billiard
+        with billiard.get_context(method).Pool(1) as pool:
+            return pool.apply(look)
+if __name__ == "__main__":
+    print(in_child(), in_child() if sys.argv[1:] == [] else Child()(sys.argv[1]))
+"""
+
+
+@pytest.mark.once
+def test_a_program_that_forks_by_itself_is_sealed_once(tmp_path):
+    (tmp_path / "program.py").write_text(FORKS)
+    done = run(str(tmp_path / "program.py"), PASTURE="seal")
+    assert done.stdout == f"{IMMORTAL} {IMMORTAL}\n"
+    assert done.stderr.count(SEALED) == done.stderr.count("\n") == 1
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "if os.fork(): os._exit(os.waitstatus_to_exitcode(os.wait()[1]))\n    os.setsid()",
+        "import subprocess; subprocess.run(['true'], preexec_fn=os.getpid)",
+    ],
+)
+def test_a_fork_that_leads_elsewhere_is_not_the_one_that_seals(tmp_path, setup):
+    (tmp_path / "program.py").write_text(
+        f"import os\ndef begin():\n    {setup}\nbegin()\nprint('end')\n"
+    )
+    done = run(str(tmp_path / "program.py"), PASTURE="seal")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+UNSEALED = "pasture: not sealed: processes were spawned, which share nothing; PASTURE_FORK_SPAWNED"
+
+
+@pytest.mark.once
+def test_a_program_that_spawns_hears_at_its_end_what_would_fork(tmp_path):
+    pytest.importorskip("billiard")
+    program = str(tmp_path / "program.py")
+    (tmp_path / "program.py").write_text(FORKS.replace("print(in_child(), ", "print("))
+    plain = run(program, "spawn", PASTURE="seal")
+    assert plain.stdout == "False\n" and plain.stderr.startswith(UNSEALED)
+    assert plain.stderr.count("\n") == 1
+    forked = run(program, "spawn", PASTURE="seal", PASTURE_FORK_SPAWNED="1")
+    assert forked.stdout == f"{IMMORTAL}\n"
+    assert forked.stderr.count(SEALED) == forked.stderr.count("\n") == 1
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     "variables",

@@ -294,7 +294,7 @@ def test_a_pool_that_does_not_fork_is_a_warning_for_the_import(work):
     assert worker.call("add", 1, 2) == 3
 
 
-SPAWN = {"conf": {"worker_pool_start_method": "spawn"}}
+SPAWN = {"conf": {"worker_pool_start_method": "spawn", "task_track_started": True}}
 spawns = pytest.mark.skipif(celery.VERSION < (5, 7), reason="this Celery always forks")
 
 
@@ -320,11 +320,11 @@ def outcomes(worker):
         )
     ]
     revoked = send("add", 0, 0, 30)
-    worker.wait_for(lambda: revoked.id in worker.log, "a start")
+    worker.wait_for(lambda: revoked.state == "STARTED", "a start")
     worker.app.control.revoke(revoked.id, terminate=True)
     found.append(outcome(revoked))
     last = send("add", 7, 8, 1)
-    worker.wait_for(lambda: last.id in worker.log, "a start")
+    worker.wait_for(lambda: last.state == "STARTED", "a start")
     found += [worker.stop(), outcome(last)]
     return found
 
@@ -350,11 +350,14 @@ def test_a_cold_shutdown_of_a_spawned_pool_ends_alike(work):
     for plain in (True, False):
         worker = work(plain=plain, **SPAWN)
         running = worker.send("add", 0, 0, 30)
-        worker.wait_for(lambda running=running, worker=worker: running.id in worker.log, "a start")
+        worker.wait_for(lambda running=running: running.state == "STARTED", "a start")
         pool = worker.children()
         worker.process.send_signal(signal.SIGQUIT)
         ends.append((worker.wait_for_end(), running.state))
-        worker.wait_for(lambda pool=pool: not any(map(is_running, pool)), "an end of all")
+        deadline = time.monotonic() + TIMEOUT_S
+        while left := {*filter(is_running, pool)}:
+            assert time.monotonic() < deadline, left
+            time.sleep(0.1)
     assert ends[0] == ends[1]
 
 

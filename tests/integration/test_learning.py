@@ -210,6 +210,22 @@ def test_a_file_that_was_filled_since_the_start_is_used_by_the_next_parent(tmp_p
     ]
 
 
+def test_a_second_start_that_has_nothing_to_build_promises_nothing(path, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import pasture\n"
+        "from pasture.serving import learned\n"
+        "from pasture.serving.settings import read_environment\n"
+        "settings = read_environment()\n"
+        "say = lambda level, line: print(line.partition(':')[2].partition(';')[0])\n"
+        "learned.prepare(settings.auto, settings.policy, say)\n"
+        "learned.prepare(settings.auto, settings.policy, say)\n"
+    )
+    first, second = run(program, PASTURE_AUTO=str(path)).stdout.splitlines()
+    assert "next start" not in second and "nothing was learned: workers of earlier starts" in second
+    assert first.startswith(" nothing was learned yet")
+
+
 def test_a_file_that_cannot_be_used_keeps_no_server_from_its_start(serve, path):
     path.write_text("another file\n")
     server = serve(app="learning_app:app", options=(f"--auto={path}",), workers=1)

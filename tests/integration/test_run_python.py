@@ -204,6 +204,34 @@ def test_a_forkserver_of_the_program_is_sealed_whatever_it_preloads(tmp_path):
         assert json.loads(done.stdout) == [True]
 
 
+NESTED = """
+import multiprocessing, sys
+TABLE = [str(n) for n in range(1000)]
+context = multiprocessing.get_context("forkserver")
+
+def look(depth):
+    print(sys._is_immortal(TABLE), flush=True)
+    if depth:
+        process = context.Process(target=look, args=(depth - 1,))
+        process.start()
+        process.join()
+
+if __name__ == "__main__":
+    look(2)
+"""
+
+
+@pytest.mark.once
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="CPython says it from 3.14 on")
+def test_a_forkserver_that_a_child_starts_is_sealed(tmp_path):
+    program = tmp_path / "nested.py"
+    program.write_text(NESTED)
+    done = run("", program=[str(program)])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["False", "True", "True"], done.stderr
+    assert done.stderr.count(SEALED) == 2, done.stderr
+
+
 @pytest.mark.once
 def test_a_sealed_process_whose_workers_are_not_forked_says_so_at_its_exit(tmp_path):
     program = tmp_path / "pool.py"

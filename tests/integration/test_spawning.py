@@ -103,6 +103,30 @@ def test_a_variable_that_has_changed_is_set_in_the_process(change, monkeypatch):
 
 
 @pytest.mark.once
+def test_a_variable_that_the_import_sets_is_as_the_import_has_set_it(tmp_path):
+    app = tmp_path / "app.py"
+    app.write_text(
+        APP.read_text().replace("READ = ", "os.environ['SPAWNING_APP'] = 'set'\nREAD = ")
+    )
+    plain, forked = both("spawn", "change", "os.environ['SPAWNING_APP'] = 'x'", app=app)
+    same(plain, forked, "number")
+
+
+@pytest.mark.once
+def test_a_program_that_closes_all_its_files_spawns(tmp_path):
+    app = tmp_path / "app.py"
+    change = (
+        "for fd in range(3, 60):\n"
+        "    if os.path.exists(f'/proc/self/fd/{fd}') and 'socket' in os.readlink("
+        "f'/proc/self/fd/{fd}'): os.dup2(os.memfd_create('x'), fd)"
+    )
+    app.write_text(APP.read_text())
+    plain, forked = both("spawn", "change", change, app=app)
+    same(plain, forked, "number")
+    assert f"{SPAWNED}what they are forked from has ended" in forked.stderr
+
+
+@pytest.mark.once
 def test_all_variables_count_as_read_where_the_import_lists_them(tmp_path):
     app = tmp_path / "app.py"
     app.write_text(APP.read_text().replace("READ = ", "LISTED = [*os.environ]\nREAD = "))

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 import pasture
-from pasture.servers import spawned
+from pasture.serving import spawned
 
 pytestmark = pytest.mark.once
 

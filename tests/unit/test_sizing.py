@@ -72,7 +72,7 @@ def test_there_is_one_worker_at_least() -> None:
 
 def test_the_limits_are_those_of_the_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = cgroup.Usage(100 * MIB, 0, 0, 0, Path("/g"))
-    monkeypatch.setattr(cgroup, "read_usage", lambda: usage)
+    monkeypatch.setattr(cgroup, "read_usage", lambda pid: usage)
     monkeypatch.setattr(cgroup, "read_processors", lambda: 0.5)
     assert workers(private="10MiB", per_core=100, spare=0) == 10
     assert workers(private="1MiB", per_core=2, spare=0) == 1

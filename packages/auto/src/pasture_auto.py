@@ -31,6 +31,13 @@ NO_ENGINES = (
 """Programs that have a seal of their own, or fork nothing."""
 
 _FORKSERVER = "multiprocessing.forkserver"
+_FORK = "os.fork"
+"""In place of a module's name: the row of programs that fork by themselves."""
+_SPAWNING = ("popen_spawn_posix", "popen_loky_posix")
+"""Last names of modules that start processes, of multiprocessing and its descendants."""
+_SPAWNED = (
+    "not sealed: processes were spawned, which share nothing; PASTURE_FORK_SPAWNED=1 forks them"
+)
 _WITH_VALUE = "WX"
 _LAST = "cm"
 
@@ -158,9 +165,14 @@ class _Watch:
         self._program = program
         self._policy = policy
         self._finding = False
+        self._forking, self._forks_spawned = "", False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if self._finding or (self._left is not None and name not in self._left):
+            if not self._forks_spawned or not name.endswith(_SPAWNING):
+                return None
+            self._forks_spawned = False
+            _switch_on(self._forking, self._policy)
             return None
         self._finding = True  # another finder may ask all of them
         try:
@@ -189,9 +201,36 @@ class _Watch:
         try:
             if engines := read_engines():
                 self._left = switches_of(self._program, engines)
+                self._forking = self._left.pop(_FORK, "")
+                if self._forking:
+                    self._watch_processes()
         except Exception as error:
             self._left = {}
             _complain(error)
+
+    def _watch_processes(self) -> None:
+        """Switch on at the first fork of Python code, and say at the end what was spawned."""
+        import atexit
+        import os
+
+        words = os.environ.get("PASTURE_FORK_SPAWNED", "").strip().lower()
+        self._forks_spawned = words not in OFF
+        fork, pid = os.fork, os.getpid()
+
+        def switch_on_and_fork() -> int:
+            if os.fork is switch_on_and_fork:
+                os.fork = fork
+                _switch_on(self._forking, self._policy)
+            return fork()
+
+        def complain() -> None:
+            spawned = any(str(name).endswith(_SPAWNING) for name in sys.modules)
+            if os.getpid() == pid and spawned and "pasture.serving.spawning" not in sys.modules:
+                sys.stderr.write(f"pasture: {_SPAWNED}\n")
+
+        switch_on_and_fork.__name__ = switch_on_and_fork.__qualname__ = "fork"
+        os.fork = switch_on_and_fork
+        atexit.register(complain)
 
     def _follow(self, loader: Any, name: str) -> None:
         execute = loader.exec_module

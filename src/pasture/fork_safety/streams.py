@@ -159,9 +159,19 @@ def isolate() -> None:
 
 
 def shared(sockets: Sequence[Socket]) -> tuple[Socket, ...]:
-    """Those of which two processes would take each other's bytes. Pure."""
+    """Those of which two processes would take each other's bytes. Pure.
+
+    One that was accepted here, as a server does that forks for each, is the child's to answer.
+    """
     ends = {_ends(one.own, one.peer) for one in sockets if one.family in _NETWORK}
-    return tuple(one for one in sockets if _leads_away(one, ends))
+    ports = {(one.family, _port(one)) for one in sockets if one.is_listening}
+    return tuple(
+        one for one in sockets if _leads_away(one, ends) and (one.family, _port(one)) not in ports
+    )
+
+
+def _port(one: Socket) -> str:
+    return one.own.rpartition(":")[2] if one.family in _NETWORK else one.own
 
 
 def _leads_away(one: Socket, ends: Collection[tuple[str, str]]) -> bool:

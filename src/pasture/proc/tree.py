@@ -22,7 +22,8 @@ from pasture.trust.untrusted_text import printable
 
 _PROC = Path("/proc")
 _MAX_COMMAND_CHARACTERS = 200
-_SPAWNED = "from multiprocessing.spawn import spawn_main"
+_SPAWNED = (".spawn import spawn_main", ".popen_loky_posix")
+"""In commands of multiprocessing, and of what descends from it."""
 _ASGI = ("daphne", "asgi")
 _ASGI_LIBRARIES = ("/uvloop/", "/httptools/", "/granian/")
 _OTHERS = ("mod_wsgi",)
@@ -41,7 +42,7 @@ def forked_workers(master_pid: int) -> tuple[int, ...]:
 
 
 def spawned_workers(master_pid: int) -> tuple[int, ...]:
-    """Pids, ascending, of the children that `multiprocessing` started as new interpreters."""
+    """Pids, ascending, of the children that a library started as new interpreters."""
     return tuple(filter(_is_spawned, children(master_pid)))
 
 
@@ -201,7 +202,7 @@ def _is_forked(pid: int, parent: int) -> bool:
 
 
 def _is_spawned(pid: int) -> bool:
-    return any(_SPAWNED in word for word in command_of(pid))
+    return any(part in word for word in command_of(pid) for part in _SPAWNED)
 
 
 def pythons() -> Iterator[tuple[int, Stat]]:

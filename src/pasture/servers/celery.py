@@ -27,8 +27,8 @@ from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.proc.parent import end_with_parent
 from pasture.refork.shortage import Backoff, is_shortage
-from pasture.servers import spawning
 from pasture.servers.engine import Engine, installed
+from pasture.serving import spawning
 from pasture.serving.after_response import AfterResponse
 from pasture.serving.starter import starter
 from pasture.trust.untrusted_text import complain

@@ -22,8 +22,8 @@ class Row:
 
     module: str  # imported to seal it, or run in place of its program; by itself of its name
     is_program = True  # `pasture run` starts it
-    # Module whose import says that a program is this engine; "" if `PASTURE=seal` alone cannot seal
-    # it. Of two rows with one such module the first seals.
+    # Module whose import says that a program is this engine, or `os.fork`; "" if `PASTURE=seal`
+    # alone cannot seal it. Of two rows with one such module the first seals.
     seen_by = ""
     package: str  # imported for it; "" for nothing; by itself its name
     imports: tuple[str, ...]  # all that its modules may import, besides the standard library
@@ -124,7 +124,7 @@ _ROWS = (
         "multiprocessing",
         module="process_start",
         is_program=False,
-        seen_by="multiprocessing.popen_fork",
+        seen_by="os.fork",
         package="",
     ),
     Row(

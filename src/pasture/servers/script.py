@@ -17,13 +17,11 @@ from pasture import main_program
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.sealing.gc_settings import begin_loading
-from pasture.servers import import_watch, one_process, spawning
-from pasture.serving import restart
+from pasture.servers import import_watch, one_process
+from pasture.serving import restart, spawning
 from pasture.serving.sealer import has_sealed, is_off, seal_before_forks, show_log
 from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
-
-_FORKSERVER = "pasture.servers.logged_forkserver"
 
 
 def run(arguments: Sequence[str]) -> None:
@@ -47,7 +45,7 @@ def _seal_forks_of(arguments: Sequence[str]) -> None:
     show_log()
     begin_loading(settings.policy)
     seal_before_forks(settings, keeps_connections=True, after=settings.after, yields=True)
-    seal_forkservers()
+    spawning.seal_forkservers()
     if settings.fork_spawned:
         spawning.install()
     atexit.register(_complain_if_nothing_was_sealed, os.getpid())
@@ -80,20 +78,6 @@ def _complain_if_nothing_was_sealed(pid: int) -> None:
     known = known or server._forkserver_pid is not None
     if os.getpid() == pid and not known:
         log.warning("nothing was sealed: the program forked no process")
-
-
-def seal_forkservers() -> None:
-    """Have a forkserver that this program starts sealed, whatever it preloads."""
-    server_class: Any = forkserver.ForkServer
-    ensure_running = server_class.ensure_running
-
-    def ensure_sealed(server: Any) -> None:
-        modules = server._preload_modules
-        if _FORKSERVER not in modules:
-            server._preload_modules = [*modules, _FORKSERVER]
-        ensure_running(server)
-
-    server_class.ensure_running = ensure_sealed
 
 
 def main() -> None:

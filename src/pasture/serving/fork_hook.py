@@ -33,7 +33,9 @@ def before_each(step: Callable[[FrameType | None], None]) -> None:
     def hook() -> None:
         known = extension.before_forks(hook) if extension is not None else 0
         # C code calls this function, in the name of the one that forks.
-        step(sys._getframe().f_back)
+        caller = sys._getframe().f_back
+        is_ours = caller is not None and caller.f_globals.get("__name__") == "pasture_auto"
+        step(caller.f_back if caller is not None and is_ours else caller)
         if extension is not None and known:
             extension.run_before_fork(hook, known)
 

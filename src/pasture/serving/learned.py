@@ -31,6 +31,10 @@ _NOTHING_YET = (
     "auto: nothing was learned yet: what workers import and run is recorded in %s, and built "
     "before the fork from the next start on"
 )
+_NOTHING_LEARNED = (
+    "auto: nothing was learned: workers of earlier starts have imported and run nothing that could "
+    "be built; it is recorded in %s"
+)
 
 _NO_PROGRAM = "this parent does not run the program"
 
@@ -61,7 +65,8 @@ def prepare(
     if entries:
         entries = _built(path, entries, write, start_again, as_worker)
     else:
-        write(logging.INFO, _NOTHING_YET % printable(str(path)))
+        words = _NOTHING_LEARNED if path.exists() else _NOTHING_YET
+        write(logging.INFO, words % printable(str(path)))
     _names = file.values_of(entries, "code")
     try:
         size = file.write(path, entries)

@@ -281,6 +281,11 @@ def without_exit(settings: ServerSettings) -> ServerSettings:
     return replace(settings, policy=replace(settings.policy, at_exit=()))
 
 
+def has_sealer() -> bool:
+    """Whether an engine has started, which seals by itself."""
+    return _latest is not None
+
+
 def has_sealed() -> bool:
     """Whether an engine or a program has come to fork, so that its process was to be sealed."""
     return _latest is not None and _latest.report is not None

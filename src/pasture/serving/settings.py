@@ -207,7 +207,7 @@ class ServerSettings:
     fork_spawned: bool = setting(
         "PASTURE_FORK_SPAWNED",
         "--fork-spawned",
-        help="python: fork the processes that multiprocessing would spawn, from one sealed process "
+        help="python: fork the processes that a library would spawn, from one sealed process "
         "that was spawned as they would be.",
         takes=bool,
         default=False,

@@ -257,7 +257,8 @@ def _row_of(program: str) -> Row:
         raise UsageError(
             f"{program!r} is not a server that pasture knows",
             hint=f"{guess(name, names)}known are {', '.join(names)}; a Python program, "
-            f"which may start one of these by itself: pasture run -- {_as_python_starts(program)}",
+            f"which may start one of these by itself: pasture run -- {_as_python_starts(program)}; "
+            f"in another process, as litestar: PASTURE=seal {printable(program)} ...",
         )
     is_there = row.on_path and shutil.which(row.name) is not None
     if row.package and not is_there and importlib.util.find_spec(row.package) is None:

@@ -171,7 +171,8 @@ def test_the_hint_for_a_script_that_is_no_server_can_be_followed(
     script.chmod(0o755)
     assert run(["run", str(script), "-w", "8"]) == UsageError.exit_code
     shown = f"{python} {script} ..." if python else "python app.py"
-    assert f"pasture run -- {shown}" in capsys.readouterr().err
+    hint = capsys.readouterr().err
+    assert f"pasture run -- {shown}" in hint and f"PASTURE=seal {script} ..." in hint
 
 
 def test_uwsgis_own_program_stands_in_for_a_package_that_is_not_installed(

@@ -102,6 +102,23 @@ def test_a_self_pipe_made_of_two_connected_streams_is_left_alone(accepted: str) 
     assert streams.shared([CLIENT, other._replace(peer="10.0.0.1:4001")]) != ()
 
 
+@pytest.mark.parametrize(
+    ("listener", "own", "is_shared"),
+    [
+        (CLIENT._replace(own="0.0.0.0:80", peer=""), "10.0.0.1:80", False),
+        (CLIENT._replace(own="10.0.0.1:80", peer=""), "10.0.0.1:80", False),
+        (CLIENT._replace(own="10.0.0.1:8080", peer=""), "10.0.0.1:80", True),
+        (CLIENT._replace(family=socket.AF_INET6, own="[::]:80", peer=""), "10.0.0.1:80", True),
+    ],
+)
+def test_a_connection_that_was_accepted_here_is_for_the_child_that_answers_it(
+    listener: Socket, own: str, *, is_shared: bool
+) -> None:
+    accepted = CLIENT._replace(number=6, inode=78, own=own)
+    listener = listener._replace(is_listening=True, is_connected=False)
+    assert (accepted in streams.shared([listener, accepted])) is is_shared
+
+
 @pytest.fixture
 def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     for name in ("_before", "_noted"):

@@ -2,7 +2,7 @@
 
 `multiprocessing` spawns in one call, `_posixsubprocess.fork_exec`, and so does each library that
 descends from it: billiard, multiprocess, loky. The first such call starts a template
-(`servers.spawned`), by the library's own command; from then on the template forks. A process gets
+(`serving.spawned`), by the library's own command; from then on the template forks. A process gets
 the same open files under the same numbers, runs the same command, and reads the same messages: no
 library has to be known. Threads, locks and CUDA of the program are no concern, for no process is
 forked from it. Owns the program's side. Invariant: a process is forked only if a spawned one would
@@ -33,7 +33,7 @@ from typing import Any
 from pasture.errors import PastureError
 from pasture.interpreter import native
 from pasture.log_lines import log
-from pasture.servers.spawned import FORKED, MAX_BYTES, MAX_FILES, Preparation, Server
+from pasture.serving.spawned import FORKED, MAX_BYTES, MAX_FILES, Preparation, Server
 
 _START_S = 300.0
 """For the import of the main module and the seal."""
@@ -45,6 +45,7 @@ _FROM_PARENT = frozenset(
 )
 _PER_PROCESS = ("name", "log_to_stderr", "log_level", "start_method", "authkey")
 """Of the preparation: what the template leaves to each process."""
+_FORKSERVER = "pasture.servers.logged_forkserver"
 _DEPTH = 3
 """Calls from `_launch` to `fork_exec`, at most."""
 
@@ -91,6 +92,20 @@ def install(preload: Callable[[], Iterable[str]] = tuple) -> None:
     atexit.register(_forget)  # before trackers of resources are waited for: a template keeps them
     kind: Any = context.ForkServerProcess
     kind._Popen = staticmethod(_forked_or(kind._Popen))
+
+
+def seal_forkservers() -> None:
+    """Have a forkserver that this process or a forked one starts sealed, whatever it preloads."""
+    server_class: Any = forkserver.ForkServer
+    ensure_running = server_class.ensure_running
+
+    def ensure_sealed(server: Any) -> None:
+        modules = server._preload_modules
+        if _FORKSERVER not in modules:
+            server._preload_modules = [*modules, _FORKSERVER]
+        ensure_running(server)
+
+    server_class.ensure_running = ensure_sealed
 
 
 def _forked_or(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -149,7 +164,8 @@ def _launch_of(call: tuple[Any, ...]) -> _Launch | None:
     for _ in range(_DEPTH):
         there = frame.f_locals if frame.f_code.co_name == "_launch" else {}
         preparation, library = there.get("prep_data"), frame.f_globals.get("spawn", sys)
-        if isinstance(preparation, dict) and hasattr(library, "prepare"):
+        is_python = bool(_interpreter([*map(os.fsdecode, call[0])]))
+        if is_python and isinstance(preparation, dict) and hasattr(library, "prepare"):
             named = (there.get("tracker_fd"), preparation.get("mp_tracker_fd"))
             trackers = frozenset(one for one in named if isinstance(one, int))
             return _Launch(library.__name__, preparation, there["child_r"], trackers, call)
@@ -216,6 +232,7 @@ class _Template:
         self._busy = threading.Lock()
         self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._channel.settimeout(_START_S)
+        self._inode = os.fstat(self._channel.fileno()).st_ino
         work, write = os.pipe()
         with theirs, open(write, "wb") as file:  # noqa: PTH123
             pipe = re.compile(rf"(?<=pipe_handle=){launch.pipe}\b|^{launch.pipe}$")
@@ -261,6 +278,10 @@ class _Template:
             with self._busy:
                 before = native().adopt_orphans()  # one that was forked twice is this one's child
                 try:
+                    # A program that closes all files, as daemons do, has another one in its place.
+                    if os.fstat(self._channel.fileno()).st_ino != self._inode:
+                        self._channel.detach()
+                        return ""
                     socket.send_fds(self._channel, [request], files)
                     return self._channel.recv(MAX_BYTES).decode()
                 finally:

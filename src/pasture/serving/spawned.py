@@ -1,4 +1,4 @@
-"""The template that forks in place of spawned processes: the other side of `servers.spawning`.
+"""The template that forks in place of spawned processes: the other side of `serving.spawning`.
 
 It begins as a spawned process does, by the same command, up to where that one would take its work.
 There it is sealed, and forks a process for each request, which runs that request's command. It is
@@ -42,7 +42,7 @@ FORKED = "forked"
 """The answer to a request; any other one is the reason why nothing was forked, after a `!` where
 that is this request's alone."""
 
-_NUMBERS = 512
+_NUMBERS = 256
 """Numbers of open files up to here are the program's."""
 
 _HELD = frozenset((signal.SIGINT,))
@@ -70,7 +70,8 @@ _kept: list[int] = []
 
 def _keep_numbers() -> None:
     """Occupy the numbers that files of the program may have: what is opened here gets others."""
-    most = min(_NUMBERS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = _NUMBERS if limit == resource.RLIM_INFINITY else min(_NUMBERS, limit // 4)
     null = os.open(os.devnull, os.O_RDWR)
     while (number := os.dup(null)) < most:
         _kept.append(number)
@@ -89,13 +90,21 @@ class _Noted(dict[Any, Any]):
         self._names.add(name)
         return super().__getitem__(name)
 
+    def __setitem__(self, name: Any, value: Any) -> None:
+        self._names.add(name)
+        super().__setitem__(name, value)
+
+    def __delitem__(self, name: Any) -> None:
+        self._names.add(name)
+        super().__delitem__(name)
+
     def __iter__(self) -> Iterator[Any]:
         self._names.add(None)
         return super().__iter__()
 
 
 class _Variables:
-    """Which of the environment the import has read."""
+    """Which of the environment the import has read or set."""
 
     def __init__(self) -> None:
         self._read: set[Any] = set()
@@ -263,7 +272,7 @@ def _work(
     _place(passed, numbers)
     for name, value in changed.items():
         if value is None:
-            del os.environ[name]
+            os.environ.pop(name, None)
         else:
             os.environ[name] = value
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
