@@ -23,9 +23,6 @@ def before_fork(hook: Hook) -> Hook:
 
     It is the place to close what your application holds open: sockets, clients of queues
     and caches, threads. Runs in the parent, in the order of registration.
-
-    Returns:
-        The function itself.
     """
     _hooks.append(hook)
     return hook
@@ -35,8 +32,7 @@ def fork_unsafe(reason: str) -> None:
     """Mark this process as one from which nothing must be forked any more.
 
     For an application that has started what no fork survives and what cannot be closed: a
-    refork then leaves this worker alone. Cannot be undone; processes forked later from
-    other workers are not concerned. Safe at any time, with other threads running too.
+    refork then leaves this worker alone. Cannot be undone. Safe at any time.
 
     Args:
         reason: text for the log, as in "CUDA is initialized".

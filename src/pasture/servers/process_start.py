@@ -2,7 +2,7 @@
 
 Importing it is the switch: `PASTURE=seal python train.py` comes here. Pools, executors and
 `Process` alike start through the one method that is wrapped. The program works in between, so it
-is sealed once. Its own children, should they start some, are not sealed again.
+is sealed once.
 """
 
 from __future__ import annotations

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gunicorn import sock, systemd
@@ -26,7 +25,6 @@ from pasture.errors import PastureError
 from pasture.log_lines import NO_SEAL, PREFIX, enable
 from pasture.own_values import generators
 from pasture.proc.parent import is_own_child
-from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.gunicorn import asgi, cooperative
@@ -59,7 +57,6 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self.take_settings(settings)
-        self.backoff = Backoff()
         self._lifespan: SharedLifespan | None = None
         self._as_in_worker: cooperative.AsInWorker = nullcontext
         self._workers_forked = self._is_halting = False
@@ -168,25 +165,6 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def _reap_all(self) -> None:
         super().reap_workers()
-
-    def spawn_worker(self) -> int | None:
-        """Fork a worker; later, where the system has nothing for it now."""
-        if not self.backoff.may_try(monotonic()):
-            return None
-        own = os.getpid()
-        try:
-            pid: int = super().spawn_worker()
-        except OSError as error:
-            if os.getpid() != own or not is_shortage(error):
-                raise
-            self.try_again_later(error)
-            return None
-        self.backoff.succeeded()
-        return pid
-
-    def try_again_later(self, error: Exception) -> None:
-        wait_s = self.backoff.failed(monotonic())
-        self.log.error("pasture: no new worker: %s; next try in %.0f s", error, wait_s)
 
     def manage_workers(self) -> None:
         """Fork what is missing, then start the control socket if it had to wait for that."""
