@@ -99,18 +99,8 @@ def workers(
     Raises:
         UsageError: a figure cannot be understood, or the trial has none of that policy.
     """
-    found = size(
-        private=private,
-        parent=parent,
-        peak=peak,
-        trial=trial,
-        policy=policy,
-        limit=limit,
-        cores=cores,
-        per_core=per_core,
-        spare=spare,
-    )
-    return found.workers
+    figures: dict[str, Any] = locals()
+    return size(**figures).workers
 
 
 def size(

@@ -40,15 +40,9 @@ allocate_lock = original("_thread", "allocate_lock")
 start_new_thread = original("_thread", "start_new_thread")
 sleep = original("time", "sleep")
 
-QUIET_S = 120.0
-"""So long after the latest news, if there was any, a child stops."""
-
-_FIRST_S, _MAX_S = 0.2, 10.0
-"""Between two looks."""
-
-_SHARE = 100
-"""A look takes no more than this part of a child's time: the next one waits for it."""
-
+QUIET_S = 120.0  # after the latest news, if there was any, a child stops
+_FIRST_S, _MAX_S = 0.2, 10.0  # between two looks
+_SHARE = 100  # of a child's time one part, at most, is for looks
 _END_S = 1.0
 
 

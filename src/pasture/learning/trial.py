@@ -1,8 +1,7 @@
 """Entries tried, once, in copies of the parent that end after it.
 
 Two processes are forked at the moment at which the parent would build, and build the new entries
-in their order. So each entry meets what it would meet in the parent, and what it leaves there is
-gone with the copy. An entry is refused if it raises or has an effect, if it leaves an open file, a
+in their order. An entry is refused if it raises or has an effect, if it leaves an open file, a
 thread or a process, if it prints, and if the two copies have made different values of it: a random
 key, a moment, a process's id. Modules of the standard library are left out of that comparison.
 
