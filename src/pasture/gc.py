@@ -35,7 +35,7 @@ class History:
 def collect(*, frozen: bool = False) -> int:
     """Run a full collection, as `gc.collect()` would, without writing to survivors.
 
-    It needs working memory of about 1% of the heap. If there is none, the built-in collector runs
+    It needs working memory of about 1% of the heap. Without it the built-in collector runs
     instead: it writes to survivors and leaves frozen objects out.
 
     CPython itself handles weak references, finalizers, `gc.garbage`, `gc.callbacks`, statistics

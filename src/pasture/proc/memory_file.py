@@ -135,7 +135,7 @@ def find(pid: int, name: str, seals: int, proc: Path = _PROC) -> Iterator[int]:
 
 
 def status_of(folder: Path, name: str) -> list[str]:
-    """The words of one line of a process's status; OSError if there is none."""
+    """The words of one line of a process's status; OSError without it."""
     for line in (folder / "status").read_text(errors="replace").splitlines():
         if line.startswith(f"{name}:"):
             return line.split()[1:]

@@ -223,7 +223,7 @@ def only_master(command: str) -> int:
         command: that the user has called, for the hint.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: none was found, or more than one.
         NoPrivilege: there is no `/proc`.
     """
     smaps.require_smaps_rollup()

@@ -141,7 +141,7 @@ def _pickled(popen: Any, *objects: Any) -> memoryview:
 
 
 def _server_for(data: Mapping[str, Any]) -> _Link:
-    """The server, started where there is none; raises NotForked where it does not fit."""
+    """The server, started if need be; raises NotForked where it does not fit."""
     global _server
     state = _state(data)
     with _lock:
@@ -157,7 +157,7 @@ def _server_for(data: Mapping[str, Any]) -> _Link:
 
 
 def _state(data: Mapping[str, Any]) -> dict[str, object]:
-    """Everything that a spawned process has from this one, but for its work."""
+    """Everything that a spawned process has from this one, except its work."""
     try:
         status = Path("/proc/thread-self/status").read_text()
         kernel = {name: Path("/proc/self", name).read_bytes() for name in ("limits", "cgroup")}

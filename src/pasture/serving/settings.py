@@ -51,7 +51,9 @@ def parse_seconds(value: str | float) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds <= _MAX_S:
-        raise UsageError(f"{value!r} is no time limit", hint="give seconds, as in 30; 0 for none")
+        raise UsageError(
+            f"{value!r} is not a time limit", hint="give seconds, as in 30; 0 for none"
+        )
     return seconds
 
 
@@ -283,7 +285,7 @@ def settings_or_end(**given: Raw) -> ServerSettings:
 
 
 def to_environment(**given: Raw) -> dict[str, str]:
-    """The variables that say the same as raw values by names of `SETTINGS`, but for None."""
+    """The variables that say the same as raw values by names of `SETTINGS`, except None."""
     lines: dict[str, list[str]] = {}
     for row in _ROWS.values():
         for each in (row, *row.parts):

@@ -231,7 +231,7 @@ def _require_replaceable(path: Path, folder: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
-        raise _refused(path, "it is there and is no plain file")
+        raise _refused(path, "it is there and is not a plain file")
     if status.st_uid not in trusted_users():
         raise _refused(path, f"it belongs to user {status.st_uid}")
 

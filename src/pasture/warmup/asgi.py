@@ -91,7 +91,7 @@ class Session:
         self._runner.run(event_loop.close_usable())
 
     def open(self) -> str | None:
-        """Have a loop, without the lifespan; why there is none (one runs already), or None."""
+        """Have a loop, without the lifespan; why not (one runs already), or None."""
         return self._begin(asyncio.sleep(0))
 
     def start(self) -> str | None:

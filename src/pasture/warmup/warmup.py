@@ -48,7 +48,7 @@ class Answer:
     """The outcome of one request."""
 
     request: Request
-    status: int | None  # status of the response; None if there is none
+    status: int | None  # status of the response; None without one
     # The exception that the application raised, or why it was stopped; None if neither.
     error: str | None
     seconds: float

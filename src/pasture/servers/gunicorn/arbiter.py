@@ -127,7 +127,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _start_once(self, application: Any) -> None:
         """Start an ASGI application here; from now on workers serve what is started."""
         if protocol_of(self.worker_class, application) is not Protocol.ASGI:
-            self.log.warning("pasture: %s is no ASGI application: no lifespan", self.app)
+            self.log.warning("pasture: %s is not an ASGI application: it has no lifespan", self.app)
             return
         try:
             from pasture.serving.lifespan import start_once  # now: it is sealed in

@@ -65,7 +65,7 @@ def after_request(uwsgi: Any) -> None:
 
 
 def _leave(uwsgi: Any, status: int) -> None:
-    """Do what uWSGI's Python plugin does at the exit, but for the finalization.
+    """Do what uWSGI's Python plugin does at the exit, except the finalization.
 
     Source: uWSGI 2.0.31 plugins/python/python_plugin.c, uwsgi_python_atexit; CPython 3.14
     Python/pylifecycle.c, Py_FinalizeEx.
