@@ -1,11 +1,8 @@
 """Notes in each child what it builds for itself, in one file to which all of them append.
 
-A thread looks in each child, at intervals that grow while nothing new comes: a child that is killed
-loses what came since its latest look. Once nothing new has come for a while, the child stops and is
-as it would be without.
-
-Invariant: names alone are held, so nothing of the program lives longer for it. The thread is the
-system's own also where gevent has replaced threads.
+A thread looks in each child, at intervals that grow while nothing new comes. Once nothing new has
+come for a while, the child stops and is as it would be without. Invariant: names alone are held, so
+nothing of the program lives longer for it. The thread is the system's own also under gevent.
 """
 
 from __future__ import annotations

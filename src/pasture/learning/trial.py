@@ -31,14 +31,10 @@ from pasture.learning.found import contents_of
 from pasture.proc import memory_file
 from pasture.proc.parent import end_with_parent
 
-_GRACE_S = 5.0
-"""After a copy's own limit: C code that never returns to Python sees no alarm."""
+_GRACE_S = 5.0  # after a copy's own limit: C code that never returns to Python sees no alarm
 
-THERE = "is there already"
-"""Outcome of a module that comes with the application, or with an entry before it."""
-
-_LATER = "is part of what was refused"
-"""Of a module that a refused one has imported: by itself it is tried at the next start."""
+THERE = "is there already"  # a module that comes with the application, or an entry before it
+_LATER = "is part of what was refused"  # a module that is tried by itself at the next start
 
 _COPIES = 2
 _MAX_COUNT = 1 << 31

@@ -61,6 +61,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         self._as_in_worker: cooperative.AsInWorker = nullcontext
         self._workers_forked = self._is_halting = False
         self._control_server_wanted = False
+        self._reap_all: Callable[[], object] = super().reap_workers
         super().__init__(app)
 
     def take_settings(self, settings: ServerSettings) -> None:
@@ -162,9 +163,6 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
                 if not self._is_halting:
                     self._is_halting = True
                     raise
-
-    def _reap_all(self) -> None:
-        super().reap_workers()
 
     def manage_workers(self) -> None:
         """Fork what is missing, then start the control socket if it had to wait for that."""
@@ -280,10 +278,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._start_control_server()
 
     def _import_control_server(self) -> None:
-        """Import what the control socket will import, so that it is sealed as well.
-
-        Not for workers that patch the standard library: it must not be loaded before.
-        """
+        """Import what the control socket will import, except before the library is patched."""
         disabled = getattr(self.cfg, "control_socket_disable", True)
         if not disabled and not cooperative.is_cooperative(self.worker_class):
             importlib.import_module("gunicorn.ctl.server")
@@ -295,15 +290,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             from pasture.warmup.warmup import WarmUpReport
 
             return WarmUpReport(refused=protocol)
+        address = self.cfg.address[0]
         return warm_up_as_set(
             application,
             self.settings,
             protocol=protocol,
-            host=self._host(),
+            host=host_at(*address[:2]) if isinstance(address, tuple) else "localhost",
             log=self.write_to_log,
             shared=self._lifespan,
         )
-
-    def _host(self) -> str:
-        address = self.cfg.address[0]
-        return host_at(*address[:2]) if isinstance(address, tuple) else "localhost"

@@ -76,6 +76,7 @@ class ReforkingArbiter(SealingArbiter):
             self.log.warning(PREFIX + NO_REFORK, "there is no memory for a scoreboard")
             return
         self._refork = Refork(self, schedule, board)
+        self._reap_all = self._refork.reap_all
 
     def _why_not(self) -> str | None:
         if self.cfg.reload:
@@ -167,9 +168,6 @@ class ReforkingArbiter(SealingArbiter):
         super().handle_chld(*signal_and_frame)
 
     handle_cld = handle_chld
-
-    def _reap_all(self) -> None:
-        (super()._reap_all if self._refork is None else self._refork.reap_all)()
 
     def kill_worker(self, pid: int, number: int) -> None:
         """Signal a worker; forget one that a hook of the user's has waited for."""
