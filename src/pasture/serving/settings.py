@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from pasture.refork.schedule import Schedule, parse_schedule
     from pasture.sealing.policy import Policy, find_policy
     from pasture.serving.recycle import parse_limit
-    from pasture.warmup.requests import Requests, parse_lines, read_requests
+    from pasture.warmup.requests import Requests, parse_line, parse_lines, read_requests
 else:
     parse_schedule = at_need("pasture.refork.schedule:parse_schedule")
     find_policy = at_need("pasture.sealing.policy:find_policy")
     parse_limit = at_need("pasture.serving.recycle:parse_limit")
+    parse_line = at_need("pasture.warmup.requests:parse_line")
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
     read_requests = at_need("pasture.warmup.requests:read_requests")
 
@@ -108,7 +109,7 @@ class ServerSettings:
         "of all; repeat for more.",
         repeats=True,
         parse=_parse_requests,
-        check=lambda line: parse_lines([line]),
+        check=parse_line,
         parts=(
             Setting(
                 variable="PASTURE_WARM_FILE",
