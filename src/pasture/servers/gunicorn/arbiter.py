@@ -290,12 +290,15 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             from pasture.warmup.warmup import WarmUpReport
 
             return WarmUpReport(refused=protocol)
-        address = self.cfg.address[0]
         return warm_up_as_set(
             application,
             self.settings,
             protocol=protocol,
-            host=host_at(*address[:2]) if isinstance(address, tuple) else "localhost",
+            host=self._host(),
             log=self.write_to_log,
             shared=self._lifespan,
         )
+
+    def _host(self) -> str:
+        address = self.cfg.address[0]
+        return host_at(*address[:2]) if isinstance(address, tuple) else "localhost"
