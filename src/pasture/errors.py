@@ -21,7 +21,7 @@ ERROR, HINT = "error: ", "hint: "
 
 
 def see(page: str) -> str:
-    """Words that name a page of the documentation, behind a sentence; "" where there is none."""
+    """Words that name a page of the documentation, behind a sentence; "" without one."""
     return f" ({DOCS_URL}/docs/{page}.html)" if DOCS_URL else ""
 
 

@@ -69,7 +69,7 @@ def native() -> ModuleType:
     """The extension, its layout checked against this interpreter. Once found it is not asked again.
 
     Raises:
-        UnsupportedInterpreter: there is none for this interpreter, or it must not be used.
+        UnsupportedInterpreter: it is missing for this interpreter, or must not be used.
     """
     refusal = _refusal()
     if refusal is not None or _native is None:

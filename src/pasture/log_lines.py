@@ -25,9 +25,7 @@ WARM_UP_END = "warm-up: %s requests, %s failed"
 def _never_disabled(logger: logging.Logger) -> logging.Logger:
     """A logger that an application's configuration of logging does not switch off.
 
-    Such a configuration disables all loggers that it does not name, and is run by the import of the
-    application in the process that has to report what becomes of the seal. Levels and handlers
-    are free to be set.
+    Such a configuration disables all loggers that it does not name. Levels and handlers are free.
     """
     kept = {"disabled": property(lambda _: False, lambda _, disabled: None)}
     logger.__class__ = type("PastureLogger", (type(logger),), kept)
@@ -49,8 +47,7 @@ def write_to_log(level: int, line: str) -> None:
 def enable(logger: object) -> None:
     """Have a server's logger write again, after the import of an application in its parent.
 
-    Without a preload the application's configuration disables it in workers alone, and the parent
-    still reports what becomes of them. A server's logger may be of any class.
+    Without a preload the application's configuration disables it in workers alone.
     """
     if isinstance(logger, logging.Logger):
         logger.disabled = False

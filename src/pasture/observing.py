@@ -1,7 +1,6 @@
 """What code asks this process for, while it is loaded: modules, files, what audit events name.
 
-One finder, one scope of audit events and one question whose code asks; who uses them decides what
-of it counts. Outside of them are the start files and the doctor's, which import nothing of pasture.
+One finder, one scope of audit events, and the question whose code asks.
 """
 
 from __future__ import annotations

@@ -99,18 +99,8 @@ def workers(
     Raises:
         UsageError: a figure cannot be understood, or the trial has none of that policy.
     """
-    found = size(
-        private=private,
-        parent=parent,
-        peak=peak,
-        trial=trial,
-        policy=policy,
-        limit=limit,
-        cores=cores,
-        per_core=per_core,
-        spare=spare,
-    )
-    return found.workers
+    figures: dict[str, Any] = locals()
+    return size(**figures).workers
 
 
 def size(
@@ -193,7 +183,7 @@ def parse_bytes(text: int | str) -> int:
     except (ValueError, OverflowError):
         size_bytes = -1
     if size_bytes < 0:
-        raise UsageError(f"{text!r} is no size of memory", hint="as in 200M, 1.5GiB")
+        raise UsageError(f"{text!r} is not a size of memory", hint="as in 200M, 1.5GiB")
     return size_bytes
 
 
@@ -203,7 +193,7 @@ def _number(text: float | str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < math.inf:
-        raise UsageError(f"{text!r} is no number of processors", hint="as in 2, 0.5 or cgroup")
+        raise UsageError(f"{text!r} is not a number of processors", hint="as in 2, 0.5 or cgroup")
     return number
 
 

@@ -13,7 +13,7 @@ KNOWN = {
         "CPython leaves out all functions of os.register_at_fork where it cannot copy their list, "
         "and a lock that one of them releases stays locked"
     ),
-    "self.tmp = WorkerTmp(cfg)": "gunicorn's parent ends with any error of that but a shortage",
+    "self.tmp = WorkerTmp(cfg)": "gunicorn's parent ends with any error of that",
     WAKEUP: "gunicorn's, and CPython's",
     "RuntimeError: can't allocate read lock": "CPython's io has no memory for a lock",
     "self._path.joinpath(filename).read_text(encoding='utf-8')": "importlib's, of no process",

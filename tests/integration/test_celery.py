@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 
 import psutil
@@ -131,78 +130,6 @@ def test_no_pool_process_outlives_a_killed_worker(work):
     while any(is_running(pid) for pid in pool):
         assert time.monotonic() < deadline, pool
         time.sleep(0.1)
-
-
-SLOW_FORK = """
-import os, time
-
-os.register_at_fork(after_in_child=lambda: time.sleep(2))
-"""
-
-
-@pytest.mark.once
-def test_no_pool_process_outlives_a_worker_that_is_killed_while_it_forks(work, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(SLOW_FORK)
-    worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"}, ready=False)
-    worker.wait_for(lambda: len(worker.children()) == 2, "two forks")
-    pool = worker.children()
-    worker.process.kill()
-    worker.process.wait()
-    deadline = time.monotonic() + 15
-    try:
-        while any(is_running(pid) for pid in pool):
-            assert time.monotonic() < deadline, pool
-            time.sleep(0.1)
-    finally:
-        for pid in filter(is_running, pool):
-            os.kill(pid, signal.SIGKILL)
-
-
-# Refused: a process, and a descriptor for what Celery does for each process that it has forked,
-# to hear of its end.
-SHORTAGE = """
-import errno, os
-from pathlib import Path
-
-def if_allowed(name, call, number):
-    def limited(*args):
-        if Path(name).exists():
-            raise OSError(number, os.strerror(number))
-        return call(*args)
-    return limited
-
-os.fork = if_allowed("no-process", os.fork, errno.EAGAIN)
-os.dup = if_allowed("no-descriptor", os.dup, errno.EMFILE)
-"""
-
-
-def has_refused(worker, times):
-    return worker.log.count("no new worker: ") >= times
-
-
-@pytest.mark.once
-def test_a_pool_that_can_have_no_replacement_works_on_with_the_others(work, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(SHORTAGE)
-    worker = work(env={"PYTHONPATH": f"{tmp_path}:{PROGRAMS}"})
-    assert worker.call("add", 0, 0) == 0
-    master = psutil.Process(worker.process.pid)
-    descriptors = master.num_fds()
-    for name, tries in (("no-process", 2), ("no-descriptor", 1)):
-        shortage, before = tmp_path / name, worker.log.count("no new worker: ")
-        shortage.touch()
-        [killed, left] = sorted(worker.children())
-        os.kill(killed, signal.SIGKILL)
-        worker.wait_for(partial(has_refused, worker, before + tries), f"{tries} more: {name}")
-        assert [worker.call("add", i, 1) for i in range(6)] == list(range(1, 7)), name
-        if name == "no-process":
-            assert worker.children() == {left}
-        shortage.unlink()
-        worker.wait_for(
-            lambda: len({answer["pid"] for answer in read_with_all(worker)}) == 2, "work of both"
-        )
-    # A try that fails would leave both ends of its pipes; Celery opens one more at times.
-    worker.wait_for(lambda: master.num_fds() < descriptors + 2, "what the tries opened is closed")
-    assert worker.stop() == 0
 
 
 @pytest.mark.once

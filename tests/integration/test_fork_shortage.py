@@ -46,11 +46,9 @@ def ends_with_two_workers_again(server, count=2):
     return server.stop() == 0
 
 
-@pytest.mark.parametrize(
-    "options", [(), pytest.param(("--refork", "1000"), marks=version_of_reforks)]
-)
-def test_the_workers_that_are_left_serve_and_the_fork_is_tried_again(serve, shortage, options):
-    server = serve(conf=CONF, options=options)
+@version_of_reforks
+def test_the_workers_that_are_left_serve_and_the_fork_is_tried_again(serve, shortage):
+    server = serve(conf=CONF, options=("--refork", "1000"))
     count = len(server.workers())
     killed = server.get("/who")["pid"]
     shortage.touch()

@@ -159,7 +159,7 @@ def test_the_users_own_hook_runs_too_and_a_configuration_file_sets_the_limit(sta
 @pytest.mark.parametrize(
     ("words", "reported"),
     [
-        (("--max-uss", "some", "gunicorn", "x:y"), "is no size of memory"),
+        (("--max-uss", "some", "gunicorn", "x:y"), "is not a size of memory"),
         (("--max-uss", "12K", "gunicorn", "x:y"), "would replace workers endlessly"),
         (("--max-uss", "40M", "python", "x.py"), "python has no way to replace a worker"),
     ],

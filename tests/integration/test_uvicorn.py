@@ -188,24 +188,6 @@ def test_a_worker_that_is_asked_to_end_right_after_its_fork_ends(serve):
 
 
 @pytest.mark.once
-def test_the_workers_that_are_left_serve_while_none_can_be_forked(serve, tmp_path):
-    shortage = tmp_path / "no-process"
-    server = serve(env={"HERD_NO_PROCESS": str(shortage)})
-    shortage.touch()
-    killed = server.get()["pid"]
-    os.kill(killed, signal.SIGKILL)
-    server.wait_until_it_logs("no new worker: ", 2)
-    server.send_signal(signal.SIGHUP)
-    server.wait_until_it_logs("restarting processes")
-    assert server.get()["pid"] != killed
-    shortage.unlink()
-    server.wait_for(lambda: len(server.children()) == 2, "a replacement")
-    server.ask_each(2)
-    assert "Traceback" not in server.log
-    assert server.stop() == 0
-
-
-@pytest.mark.once
 def test_a_worker_inherits_no_pipes_of_others_and_its_stdin_is_the_server_s(serve):
     server = serve(workers=4)
     pipes = {answer["pipes"] for answer in server.ask_each(4).values()}

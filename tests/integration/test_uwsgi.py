@@ -347,15 +347,6 @@ def test_a_thread_is_refused_when_strict_and_reported_otherwise(serve):
     assert "herd-thread" in strict.log and "error: " in strict.log
 
 
-@pytest.mark.skipif(sys.version_info < (3, 13), reason="it works on older versions")
-@pytest.mark.once
-def test_an_option_with_which_uwsgi_itself_cannot_work_is_named(serve):
-    server = serve("--py-call-osafterfork", ready=False)
-    server.wait_for(lambda: "Fatal Python error: PyMutex_Unlock" in server.log, "uWSGI's own error")
-    assert "pasture: py-call-osafterfork ends each worker" in server.log
-    assert "leave it out" in server.log
-
-
 @pytest.mark.once
 def test_an_unknown_policy_is_reported_without_a_traceback(serve):
     server = serve(

@@ -2,8 +2,6 @@
 
 import asyncio
 import atexit
-import errno
-import functools
 import json
 import logging.config
 import os
@@ -26,12 +24,6 @@ def made_slowly(self, config, init=uvicorn.Server.__init__):
     time.sleep(0.2 if threading.current_thread() is threading.main_thread() else 0.5)
 
 
-def fork_if_allowed(fork):
-    if os.path.exists(os.environ["HERD_NO_PROCESS"]):
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-    return fork()
-
-
 logging.getLogger("herd").addHandler(logging.StreamHandler(sys.stderr))
 logging.getLogger("herd").setLevel("INFO")
 logging.getLogger("uvicorn.access").disabled = True  # what the application says counts
@@ -45,8 +37,6 @@ if os.environ.get("HERD_THREAD"):
 atexit.register(lambda: print(f"atexit in {os.getpid()}", flush=True))
 if os.environ.get("HERD_SLOW_SERVER"):
     uvicorn.Server.__init__ = made_slowly
-if os.environ.get("HERD_NO_PROCESS"):
-    os.fork = functools.partial(fork_if_allowed, os.fork)
 signal.signal(signal.SIGUSR1, lambda *_: print(f"usr1 in {os.getpid()}", flush=True))
 
 started = []

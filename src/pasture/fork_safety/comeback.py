@@ -1,7 +1,7 @@
 """Which threads a forked child has again, once the hooks of the fork have run.
 
-One child is forked, lists its threads and is thrown away: the libraries themselves say what they
-start again, not a list of names. A thread is known by the code that it runs.
+One child is forked, lists its threads and is thrown away. A thread is known by the code that it
+runs.
 """
 
 from __future__ import annotations

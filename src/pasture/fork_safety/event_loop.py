@@ -117,7 +117,7 @@ async def close_usable() -> None:
 
 
 async def close_all(own: Collection[object]) -> Closed:
-    """End what is left on the running loop, which ends next, but for the tasks `own`."""
+    """End what is left on the running loop, which ends next, except the tasks `own`."""
     found = Closed()
     await _end_tasks(own, found)
     loop = asyncio.get_running_loop()

@@ -1,9 +1,8 @@
 """Open connections that their library leaves to the parent: each child opens its own.
 
-The card of a library says so if it sees in a child that the process is another one before it uses
-a connection, and if that was tried in children of a sealed parent. What is not trusted stays a
-hazard: versions that were not tried, and connections that are in use.
-docs/results/agents.md says what was tried. Closes nothing; walks the heap once.
+Cards say so of the versions that were tried in children of a sealed parent
+(docs/results/agents.md). Others stay hazards, and so do connections that are in use. Closes
+nothing; walks the heap once.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 from weakref import WeakSet
 
 from pasture.fork_safety.libraries import LIBRARIES
-from pasture.fork_safety.library import ForkAware, instances
+from pasture.fork_safety.library import instances
 
 _known: WeakSet[Any] = WeakSet()
 """Kept, because the next round no longer finds those that this one is about to freeze."""
@@ -24,8 +23,8 @@ _known: WeakSet[Any] = WeakSet()
 _noted_by = 0
 _noted: frozenset[int] = frozenset()
 _inherited: frozenset[int] = frozenset()
-"""Sockets, by their inode: those that the process has noted as idle, and those that the processes
-have that it comes from. A library that has seen the new process no longer knows the latter."""
+"""Inodes of sockets that this process has noted as idle, and of those that its ancestors had. A
+library that has seen the new process no longer knows the latter."""
 
 
 def sockets() -> frozenset[int]:
@@ -42,11 +41,11 @@ def sockets() -> frozenset[int]:
 
 
 def _idle_files() -> Iterator[int]:
-    trusted = [
-        (aware, _classes(aware))
-        for library in LIBRARIES
-        if (aware := library.fork_aware) is not None and aware.is_trusted()
-    ]
+    cards = [library.fork_aware for library in LIBRARIES]
+    trusted = []
+    for aware in [one for one in cards if one is not None and one.is_trusted()]:
+        keepers = aware.keepers(sys.modules[aware.module])
+        trusted.append((aware, tuple(one for one in keepers if isinstance(one, type))))
     if not any(classes for _, classes in trusted):
         return
     for one in instances(one for _, classes in trusted for one in classes):
@@ -54,8 +53,3 @@ def _idle_files() -> Iterator[int]:
             _known.add(one)
     for aware, classes in trusted:
         yield from aware.idle([one for one in _known if issubclass(type(one), classes)])
-
-
-def _classes(aware: ForkAware) -> tuple[type, ...]:
-    found = aware.keepers(sys.modules[aware.module])
-    return tuple(one for one in found if isinstance(one, type))

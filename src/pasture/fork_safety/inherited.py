@@ -1,10 +1,9 @@
 """Objects of the standard library that a forked child puts in order, so that they work there.
 
 Executors and listeners of logging whose threads stayed in the parent, what multiprocessing does in
-its own children alone, and processes that are not this one's children. Owns which and how, and the
-hook, which comes after those of the modules: some forget at a fork what a new object would use.
-Each step is taken by itself: one that fails hinders no other. Imports nothing, and looks into
-`sys.modules`.
+its own children alone, and processes that are not this one's children. The hook comes after those
+of the modules: some forget at a fork what a new object would use. A step that fails hinders no
+other. Imports nothing, and looks into `sys.modules`.
 
 Source: CPython 3.11 to 3.15 Lib/concurrent/futures/thread.py and process.py,
 Lib/multiprocessing/process.py and util.py, Lib/logging/handlers.py, Lib/queue.py.
@@ -98,7 +97,7 @@ def is_idle_in_executor(thread: threading.Thread) -> bool:
 
 
 def _hook(number: int) -> None:
-    if number == _hooks:
+    if number == _hooks:  # the last one, after those of all modules
         put_in_order(sys._getframe(1))
 
 
@@ -118,10 +117,7 @@ def _note(reference: Callable[[], Any]) -> None:
 def put_in_order(caller: FrameType | None = None) -> None:
     """Put in order what was inherited, in each child of the process that has noted it.
 
-    Right after the fork, before other threads.
-
-    Args:
-        caller: what has forked, if that is Python's.
+    Right after the fork. `caller` is what has forked, if that is Python's.
     """
     global _is_noted, _is_passed_on
     if not _is_noted or _is_passed_on:
@@ -138,8 +134,11 @@ def put_in_order(caller: FrameType | None = None) -> None:
 def _steps(caller: FrameType | None) -> Iterator[Callable[[], object]]:
     yield _forget_processes
     yield _forget_forkserver
-    for executor in list(_executors):
-        yield partial(_empty, executor)
+    for executor in list(_executors):  # one that has work left is as the fork has copied it
+        if issubclass(type(executor), _class(_THREADS, "ThreadPoolExecutor")):
+            yield partial(_empty_of_threads, executor)
+        elif issubclass(type(executor), _class(_PROCESSES, "ProcessPoolExecutor")):
+            yield partial(_empty_of_processes, executor)
     for listener in list(_listeners):
         yield partial(_listen_again, listener)
     after_forkers = getattr(sys.modules.get("multiprocessing.util"), "_run_after_forkers", None)
@@ -163,14 +162,6 @@ def _forget_forkserver() -> None:
     for name in ("pid", "alive_fd", "address", "authkey"):
         if hasattr(server, f"_forkserver_{name}"):
             setattr(server, f"_forkserver_{name}", None)
-
-
-def _empty(executor: Any) -> None:
-    """Have an executor start threads again. One that has work left is as the fork has copied it."""
-    if issubclass(type(executor), _class(_THREADS, "ThreadPoolExecutor")):
-        _empty_of_threads(executor)
-    elif issubclass(type(executor), _class(_PROCESSES, "ProcessPoolExecutor")):
-        _empty_of_processes(executor)
 
 
 def _class(module: str, name: str) -> Any:

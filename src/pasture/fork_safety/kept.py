@@ -1,9 +1,8 @@
 """Connections to databases that a parent goes on using, and that its children forget.
 
-A program that works between its forks may be in a transaction, or have temporary tables and locks
-that end with the session: its connections stay open. Each direct child forgets its copies right
-after the fork, opens its own at the next use, and sends nothing: two processes must not write into
-one stream. Owns what was kept and the one hook.
+A program that works between its forks may be in a transaction, or have temporary tables: its
+connections stay open. Each direct child forgets its copies right after the fork and opens its own
+at the next use: two processes must not write into one stream.
 """
 
 from __future__ import annotations
@@ -51,10 +50,7 @@ def is_in_transaction(connection: Any) -> bool:
 
 
 def keep(engines: list[Any]) -> None:
-    """Have direct children of this process forget Django's connections, and those of engines.
-
-    In the parent, before the fork. Each further call adds engines.
-    """
+    """Have direct children of this process forget Django's connections, and those of engines."""
     global _owner, _hooked
     _owner = os.getpid()
     _engines.update(engines)

@@ -28,17 +28,6 @@ def version_of(module: str, attribute: str = "__version__") -> Version:
     return tuple(map(int, re.findall(r"\d+", str(text))))
 
 
-class Since(NamedTuple):
-    """The version of a library from which on something is true; if it is not known, it is not."""
-
-    version: Version
-    module: str  # has the library's version,
-    attribute: str = "__version__"  # as this
-
-    def holds(self) -> bool:
-        return version_of(self.module, self.attribute) >= self.version
-
-
 class ForkAware(NamedTuple):
     """How a library copes with a fork whose connections stay open: each child opens its own."""
 
@@ -104,8 +93,7 @@ class Library(NamedTuple):
     # Begin of the names of threads that it starts again in each worker.
     restarted: tuple[str, ...] = ()
     restarts_all: bool = False  # it does so with all threads of the package
-    # The version from which on it starts them again; None: in all that are in use.
-    since: Since | None = None
+    starts_them: Callable[[], bool] = lambda: True  # whether the version that is loaded does so
     # Threads that it starts again and whose locks it does not renew: a child may wait for one.
     locks: Callable[[threading.Thread], bool] = lambda thread: False
     # Identifiers of threads with which it does so.
@@ -131,8 +119,7 @@ class Library(NamedTuple):
 def instances(classes: Iterable[type]) -> list[Any]:
     """The objects of these classes and of what derives from them; frozen ones are not listed.
 
-    Nothing of an object or its type is called: a proxy answers for another object, and a class may
-    have a metaclass of its own. Only addresses of types are compared.
+    Nothing of an object or its type is called: a proxy answers for another object.
     """
     wanted = _with_derived(classes)
     if not wanted:

@@ -1,8 +1,7 @@
 """Threads that no Python code has started: runtimes of Rust, C++ and C, which no child has.
 
-A child in which such a runtime believes that its threads run waits for them for ever. Owns which
-runtimes are known to take notice of a fork. All others are hazards. Whose a thread is, its stack
-says (`proc/stacks.py`). Reads /proc; without it no thread is found.
+A child in which such a runtime believes that its threads run waits for them for ever. Those that
+are not known to notice a fork are hazards. Whose a thread is, its stack says (`proc/stacks.py`).
 """
 
 from __future__ import annotations
@@ -103,11 +102,7 @@ def _is_of_interpreter(thread: NativeThread) -> bool:
 
 
 def copes(name: str, package: str, files: Sequence[str]) -> bool:
-    """Whether it is known that children do without a thread, or known by other means if they do.
-
-    Args:
-        files: of the code on its stack, outermost first, without the system's.
-    """
+    """Whether it is known that children do without a thread, or known by other means if they do."""
     if _COPE_BY_NAME.match(name) or package.startswith(_ELSEWHERE):
         return True
     return bool(files) and bool(_COPE.search(files[0]))

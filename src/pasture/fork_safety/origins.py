@@ -1,8 +1,7 @@
 """Which line of the program made a thread, a lock, a connection, while an application is imported.
 
-Audit events name what is made, and the callers' frames who asked for it. Calls of C code have no
-event, and no line. Keeps numbers and texts, never the objects themselves. Source: the table of
-audit events of CPython's documentation.
+Audit events name what is made, and the callers' frames who asked for it. Keeps numbers and texts,
+never the objects themselves. Source: the table of audit events of CPython's documentation.
 """
 
 from __future__ import annotations

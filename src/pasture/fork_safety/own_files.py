@@ -1,10 +1,8 @@
 """Regular files that an import has opened: each child gets an open file of its own, where it stood.
 
-A fork shares the place in a file: two workers that read on would each get half of the lines. One
-that only writes is left alone: workers of one log must not write over each other.
-
-Owns which files, and the places. Invariant: what was open before the import is not touched, nor is
-the parent's. A file that is locked, or cannot be opened again, stays shared.
+A fork shares the place in a file: two workers that read on would each get half of the lines.
+Invariant: what was open before the import is not touched, nor is the parent's. A file that is only
+written, is locked, or cannot be opened again, stays shared.
 """
 
 from __future__ import annotations

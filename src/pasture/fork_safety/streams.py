@@ -2,9 +2,7 @@
 
 Two processes that read one stream take each other's answers. So an engine that forks workers lays
 a dead end over each in the child, before other code: to its client it looks like a server that has
-closed an idle connection. The parent keeps its connections, and nothing is sent.
-
-Owns which streams, by what the kernel says of them, without names of packages. The C side
+closed an idle connection. Owns which streams, by what the kernel says of them; the C side
 (`native/process/streams.c`) owns how. Invariant: no flag of an open file is changed, and what was
 open before the application was loaded is never touched. docs/internals/child-and-exit.md says why.
 """

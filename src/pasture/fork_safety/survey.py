@@ -1,9 +1,8 @@
 """Open files, connections and threads of a parent that do not survive a fork.
 
 The survey is taken right before the seal, after known connections have been closed (`close`). It
-imports, opens and closes nothing, unless it may collect garbage. It looks at each open file, and
-asks the cards of libraries. The heap is walked only for connections of libraries that cope with a
-fork (`fork_aware`), for event loops, and for dialogues by pipes.
+imports and opens nothing, looks at each open file, and asks the cards of libraries. The heap is
+walked only for connections of libraries that cope with a fork, event loops, and dialogues by pipes.
 """
 
 from __future__ import annotations
@@ -52,8 +51,7 @@ def survey_without_garbage(
 ) -> tuple[Hazard, ...]:
     """Hazards that are left after a collection, which is run only if it can make a difference.
 
-    The connections of a thread that has ended are garbage: Django's are cycles, which stay open
-    until a collection. A thread that runs is none. `look` stands for `survey`.
+    Django's connections of a thread that has ended are cycles. `look` stands for `survey`.
     """
     look = look or survey
     found = look()
@@ -81,10 +79,7 @@ def _threads() -> Iterator[Hazard]:
 
 
 def starts_again(name: str, package: str) -> bool:
-    """Whether the library of a thread, whose package may be "", starts it again in each worker.
-
-    In the versions of which a card knows it: which one another process has is not asked.
-    """
+    """Whether some version of a thread's library starts it again in each worker."""
     return any(_names(library, name, package) for library in LIBRARIES)
 
 
@@ -97,7 +92,7 @@ def _is_restarted(thread: threading.Thread) -> bool:
     package = _package_of(thread)
     for library in LIBRARIES:
         if _names(library, thread.name, package):
-            return (library.since is None or library.since.holds()) and not library.locks(thread)
+            return library.starts_them() and not library.locks(thread)
     return any(thread.ident in library.restarted_now() for library in LIBRARIES)
 
 

@@ -1,9 +1,8 @@
 """The other threads of a process: which of them wait, and which run.
 
-A thread waits if the kernel did not run it at all while it could have had the interpreter's
-lock. It is then in a call that has released the lock, such as a wait for a condition, a
-read from a socket or a sleep, and cannot touch an object before it gets the lock again.
-Owns that proof. docs/internals/threads.md says what each step of the seal needs.
+A thread waits if the kernel did not run it at all while it could have had the interpreter's lock:
+it is in a call that has released the lock, and cannot touch an object before it gets it again.
+docs/internals/threads.md says what each step of the seal needs.
 """
 
 from __future__ import annotations
@@ -105,8 +104,7 @@ def _neighbours(
 def frames_of_others() -> dict[int, FrameType]:
     """The innermost frame of each other Python thread, by its id.
 
-    One's own is left out: a frame that one of its own variables holds would keep all its callers,
-    and what they hold, until the next collection.
+    One's own is left out: a frame that its own variable holds would keep all its callers alive.
     """
     own = frames_of_others.__code__  # gevent replaces what says which thread this is
     return {

@@ -53,7 +53,7 @@ def build(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def resolve(name: str) -> Any:
-    """The object at `MODULE:NAME`, of a module that has been imported; raises where there is none.
+    """The object at `MODULE:NAME`, of a module that has been imported; raises without one.
 
     Attributes that a class or a module makes on demand count as missing: nothing runs.
     """

@@ -1,10 +1,8 @@
 """Effects that code may have beyond its own process's memory, refused while an entry is built.
 
-An audit hook sees them before they happen, and raises. Outside of a `refused` block it returns at
-once; the extension takes it away, where there is one. Effects of C code that calls the system by
-itself are not seen here: `trial` looks for what they leave.
-
-Source: the table of audit events of CPython's documentation.
+An audit hook sees them before they happen, and raises. Those of C code that calls the system by
+itself are not seen here: `trial` looks for what they leave. Source: the table of audit events of
+CPython's documentation.
 """
 
 from __future__ import annotations
@@ -62,11 +60,6 @@ def refused() -> Iterator[list[str]]:
         _audit.stop()
 
 
-def forget() -> None:
-    """Take the hook away, once all is built."""
-    _audit.drop()
-
-
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     effect = _EFFECT_OF.get(event) or (event == "open" and _writes(*arguments[:3]) and "a file")
     if not effect or get_native_id() != _thread:
@@ -84,3 +77,5 @@ def _writes(path: Any, mode: Any, flags: Any) -> bool:
 
 
 _audit = Audit(_hear)
+forget = _audit.drop
+"""Takes the hook away, once all is built."""

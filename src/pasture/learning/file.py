@@ -2,8 +2,7 @@
 
 The first line names the version; each other line is an entry, `KIND VALUE`, or a comment. Once an
 entry was tried, `ok` or `refused` comes before it, and the reason of a refusal after a tab.
-A line does not depend on other lines: any may be deleted, and git merges files by lines. Workers
-append lines; only a parent replaces the file.
+Any line may be deleted. Workers append lines; only a parent replaces the file.
 
 Invariant: a value is a name or a constant of the program's code, by the rule of its kind, and a
 reason is in pasture's words. No value of a request, a cache or a connection fits in.
@@ -138,7 +137,7 @@ def _shown(line: str, outcome: str) -> str:
 def append(path: Path, lines: Iterable[str], start: int) -> None:
     """Add those of these entries that the file, which must be there, lacks from `start` on.
 
-    Safe for several processes at once: each writes whole lines, by one call. OSError if it cannot.
+    Safe for several processes at once. May raise OSError.
     """
     number = os.open(path, os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -153,11 +152,10 @@ def append(path: Path, lines: Iterable[str], start: int) -> None:
 
 
 def show_pattern(pattern: str, flags: int) -> str:
-    """A regular expression as an entry has it."""
+    """A regular expression as an entry has it; `pattern_of` undoes it."""
     return f"{flags} {json.dumps(pattern)}"
 
 
 def pattern_of(value: str) -> tuple[str, int]:
-    """The regular expression of an entry, and its flags."""
     flags, _, pattern = value.partition(" ")
     return json.loads(pattern), int(flags)

@@ -1,8 +1,7 @@
 """What a process has imported, loaded and compiled, looked for in its memory; lines of entries.
 
-Nothing of the application's is called: a look is safe at any time, in any thread. Templates count
-that came out of files, and regular expressions that are constants of code that ran: others may be
-made of what a user has typed.
+Nothing of the application's is called. Templates count that came out of files, and regular
+expressions that are constants of code that ran: others may be made of what a user has typed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Notes in each child what it builds for itself, in one file to which all of them append.
 
-A thread looks in each child, at intervals that grow while nothing new comes: a child that is killed
-loses what came since its latest look. Once nothing new has come for a while, the child stops and is
-as it would be without.
-
-Invariant: names alone are held, so nothing of the program lives longer for it. The thread is the
-system's own also where gevent has replaced threads.
+A thread looks in each child, at intervals that grow while nothing new comes. Once nothing new has
+come for a while, the child stops and is as it would be without. Invariant: names alone are held, so
+nothing of the program lives longer for it. The thread is the system's own also under gevent.
 """
 
 from __future__ import annotations
@@ -40,15 +37,9 @@ allocate_lock = original("_thread", "allocate_lock")
 start_new_thread = original("_thread", "start_new_thread")
 sleep = original("time", "sleep")
 
-QUIET_S = 120.0
-"""So long after the latest news, if there was any, a child stops."""
-
-_FIRST_S, _MAX_S = 0.2, 10.0
-"""Between two looks."""
-
-_SHARE = 100
-"""A look takes no more than this part of a child's time: the next one waits for it."""
-
+QUIET_S = 120.0  # after the latest news, if there was any, a child stops
+_FIRST_S, _MAX_S = 0.2, 10.0  # between two looks
+_SHARE = 100  # of a child's time one part, at most, is for looks
 _END_S = 1.0
 
 

@@ -1,8 +1,7 @@
 """Entries tried, once, in copies of the parent that end after it.
 
 Two processes are forked at the moment at which the parent would build, and build the new entries
-in their order. So each entry meets what it would meet in the parent, and what it leaves there is
-gone with the copy. An entry is refused if it raises or has an effect, if it leaves an open file, a
+in their order. An entry is refused if it raises or has an effect, if it leaves an open file, a
 thread or a process, if it prints, and if the two copies have made different values of it: a random
 key, a moment, a process's id. Modules of the standard library are left out of that comparison.
 
@@ -32,14 +31,10 @@ from pasture.learning.found import contents_of
 from pasture.proc import memory_file
 from pasture.proc.parent import end_with_parent
 
-_GRACE_S = 5.0
-"""After a copy's own limit: C code that never returns to Python sees no alarm."""
+_GRACE_S = 5.0  # after a copy's own limit: C code that never returns to Python sees no alarm
 
-THERE = "is there already"
-"""Outcome of a module that comes with the application, or with an entry before it."""
-
-_LATER = "is part of what was refused"
-"""Of a module that a refused one has imported: by itself it is tried at the next start."""
+THERE = "is there already"  # a module that comes with the application, or an entry before it
+_LATER = "is part of what was refused"  # a module that is tried by itself at the next start
 
 _COPIES = 2
 _MAX_COUNT = 1 << 31

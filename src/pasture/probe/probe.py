@@ -36,15 +36,9 @@ from pasture.warmup.warmup import WarmUpReport
 Play = Callable[[Replay], None]
 """Starts what serves requests as a worker would, in the child, and calls the replay with it."""
 
-_GRACE_S = 3.0
-"""After a step's time is over: C code that never returns to Python sees no alarm."""
-
-_LEAVING_S = 5.0
-"""For what a worker does at its end, after the requests or a failure."""
-
-_ENDING_S = 2.0
-"""For the same where the server is asked to end."""
-
+_GRACE_S = 3.0  # after a step's time is over: C code that never returns to Python sees no alarm
+_LEAVING_S = 5.0  # for what a worker does at its end
+_ENDING_S = 2.0  # for the same where the server is asked to end
 _ENDING_LOOK_S = 0.02
 _LOOK_S = 0.2
 _STACKS_S = 0.3

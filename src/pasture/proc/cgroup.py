@@ -1,8 +1,7 @@
 """Limits of the control groups of a process: memory, how much of it is used, and processors.
 
 Reads both versions of the kernel's interface and all groups from the process's own up to the
-root that it sees: the narrowest counts. Standard library alone, since servers read it too. By
-hand: psutil reads no control groups.
+root that it sees: the narrowest counts.
 
 Source: cgroups(7); Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst of Linux.
 """

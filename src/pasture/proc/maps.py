@@ -12,15 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-_NAMES = tuple(
-    re.compile(pattern)
-    for pattern in (
-        r"/libpython3\.(\d+)",
-        r"/bin/python3\.(\d+)",
-        r"/python3\.(\d+)/",
-        r"/python3\.(\d+)",
-    )
-)
+_NAMES = (r"/libpython3\.(\d+)", r"/bin/python3\.(\d+)", r"/python3\.(\d+)/", r"/python3\.(\d+)")
 """The surest first: a process may have mapped files of other installations too."""
 
 
@@ -49,11 +41,7 @@ class Mapping:
 
 
 def read_maps(pid: int, proc: Path = Path("/proc")) -> tuple[Mapping, ...]:
-    """Mappings in the order of addresses.
-
-    Raises:
-        OSError: the process has ended, or belongs to another user.
-    """
+    """Mappings in the order of addresses. OSError: the process has ended, or is another user's."""
     return parse_maps(os.fsdecode((proc / str(pid) / "maps").read_bytes()))
 
 
@@ -100,6 +88,6 @@ def python_version(files: Iterable[str]) -> tuple[int, int] | None:
     names = tuple(files)
     for pattern in _NAMES:
         for name in names:
-            if found := pattern.search(name):
+            if found := re.search(pattern, name):
                 return 3, int(found[1])
     return None

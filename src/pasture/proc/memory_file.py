@@ -1,10 +1,9 @@
 """Files in the kernel's memory, which have no name anywhere, and their seals.
 
-Owns what a Python that was built for an old C library does not offer: memfd_create(2) and the
-numbers of its flags and seals, which Linux keeps. And the distrust of those of another process: its
-user decides what its open files are, and the reader may be root. So a file is opened only after
-the kernel has said that it is memory, and nothing is mapped. A file that lacks the seals that it
-should have, or belongs to a third user, is left alone.
+Offers memfd_create(2) also where Python was built for an old C library. Distrusts those of another
+process: its user decides what its open files are, and the reader may be root. So a file is opened
+only after the kernel has said that it is memory, and nothing is mapped. A file that lacks the seals
+that it should have, or belongs to a third user, is left alone.
 """
 
 from __future__ import annotations
@@ -33,13 +32,9 @@ _CALL_NUMBERS = {"x86_64": 319, "aarch64": 279}
 
 
 def create(name: str, *, may_run: bool = True) -> int:
-    """A new file without content, closed at an exec, that can be sealed.
+    """A new file without content, closed at an exec, that can be sealed. May raise OSError.
 
-    Args:
-        may_run: False has the kernel refuse to run it as a program, from Linux 6.3 on.
-
-    Raises:
-        OSError: it cannot be had.
+    `may_run=False` has the kernel refuse to run it as a program, from Linux 6.3 on.
     """
     if not may_run:
         with suppress(OSError):
@@ -63,11 +58,7 @@ def _create(name: str, flags: int) -> int:
 
 
 def require_room(size: int) -> None:
-    """Ask before a file grows to this many bytes: beyond the limit SIGXFSZ ends the process.
-
-    Raises:
-        OSError: the process's limit for files (`ulimit -f`) is less, which is one for memory, too.
-    """
+    """Raise OSError if `ulimit -f` is less than this many bytes: there SIGXFSZ ends the process."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit != resource.RLIM_INFINITY and size > limit:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
@@ -144,7 +135,7 @@ def find(pid: int, name: str, seals: int, proc: Path = _PROC) -> Iterator[int]:
 
 
 def status_of(folder: Path, name: str) -> list[str]:
-    """The words of one line of a process's status; OSError if there is none."""
+    """The words of one line of a process's status; OSError without it."""
     for line in (folder / "status").read_text(errors="replace").splitlines():
         if line.startswith(f"{name}:"):
             return line.split()[1:]

@@ -66,7 +66,7 @@ def _recorded(site: Path) -> dict[str, Path]:
 
 
 def read_text(path: str) -> str:
-    """A file's content; "" if there is none, or none that can be read without harm."""
+    """A file's content; "" if it is missing, or cannot be read without harm."""
     try:
         return read_foreign(Path(path), most_bytes=_MAX_BYTES, owners=None).decode(errors="replace")
     except UsageError:

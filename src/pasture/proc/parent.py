@@ -7,35 +7,22 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
-
-_PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(parent: int, number: int = signal.SIGKILL) -> None:
     """Have this process get a signal when its parent ends, and now if that has ended already.
 
-    Not inherited by a fork; a change of user takes it back. Without the extension and without
-    ctypes, and in a sandbox that refuses it, this process ends by itself, or not.
+    Not inherited by a fork; a change of user takes it back. Without the extension, and in a sandbox
+    that refuses it, this process ends by itself, or not.
     """
-    try:
+    with suppress(UnsupportedInterpreter, OSError):
         native().die_with_parent(number)
-    except UnsupportedInterpreter:
-        _ask_by_ctypes(number)
-    except OSError:  # a sandbox may refuse it with any error
-        pass
     if os.getppid() != parent:
         signal.raise_signal(number)
-
-
-def _ask_by_ctypes(number: int) -> None:
-    try:
-        import ctypes  # not in every build of CPython
-    except ImportError:
-        return
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def is_own_child(pid: int) -> bool:

@@ -1,8 +1,5 @@
 """The memory of one process, from `/proc/PID/smaps_rollup`, and that of each file from `smaps`.
 
-Owns the figures and nothing else: no sampling, no trees of processes.
-Standard library alone, since servers read their own memory too.
-
 Invariant of a `Memory` that the kernel wrote in one go:
     rss_bytes = private_bytes + shared_bytes + hugetlb pages that are counted apart
     pss_bytes <= rss_bytes
@@ -55,11 +52,7 @@ class InMemory:
 
 
 def parse_rollup(text: str) -> Memory:
-    """Parse the whole text of a `smaps_rollup` file, its first line (the address range) included.
-
-    Raises:
-        ValueError: a field that every kernel with this file has is missing.
-    """
+    """Parse the whole text of a `smaps_rollup` file; ValueError if a field is missing."""
     _, fields = next(parse_smaps(text), (None, {}))
     try:
         return Memory(
@@ -89,10 +82,7 @@ def parse_mapped_files(text: str) -> dict[str, InMemory]:
 
 
 def read_memory(pid: int, proc: Path = _PROC) -> Memory | None:
-    """Read the memory of a process; None if it has ended or is ending.
-
-    An ending process gives up its memory before its `/proc` entry goes away: the file is
-    then empty or the read fails with ESRCH, and both mean None.
+    """Read the memory of a process; None if it has ended or is ending, which has no memory left.
 
     Raises:
         NoPrivilege: the process belongs to another user, or `/proc` hides it.
@@ -125,10 +115,7 @@ def read_own(proc: Path = _PROC) -> Memory:
 
 
 def total_pss_bytes(pids: Iterable[int], proc: Path = _PROC) -> int | None:
-    """PSS of processes together; None if one of them has ended or cannot be read.
-
-    A server asks in its main loop: it works on where it has no descriptor left, too.
-    """
+    """PSS of processes together; None if one of them has ended or cannot be read."""
     total = 0
     for pid in pids:
         try:

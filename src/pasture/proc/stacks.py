@@ -125,7 +125,7 @@ def _not_a_size(word: tuple[int]) -> bytes:
 
 
 def owner_of(files: Sequence[str]) -> tuple[str, bool]:
-    """The package of the outermost code on a stack, "" where there is none of its own.
+    """The package of the outermost code on a stack, "" without such code.
 
     Also whether the thread runs Python code.
     """

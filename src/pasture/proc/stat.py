@@ -1,7 +1,5 @@
-"""The kernel's report of a process in one line, and whether that process is still the one that
-it was: a pid comes around again, its start does not. `/proc/PID/stat`.
-
-Standard library alone, since servers read it too. Source: proc_pid_stat(5).
+"""The kernel's report of a process in one line, `/proc/PID/stat`, and whether that process is still
+the one that it was: a pid comes around again, its start does not. Source: proc_pid_stat(5).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The threads of a process as the kernel sees them: how often each ran. `/proc/PID/task`.
 
-Standard library alone, since servers read it too. Source: proc_pid_status(5),
-`voluntary_ctxt_switches`; proc_pid_stat(5) for the states.
+Source: proc_pid_status(5), `voluntary_ctxt_switches`; proc_pid_stat(5) for the states.
 """
 
 from __future__ import annotations

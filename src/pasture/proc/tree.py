@@ -1,16 +1,14 @@
 """Which processes belong to a server: its forked workers, and all that is below it.
 
-Owns no memory figures and sends no signals. A process found here may have ended by the
-time the caller looks at it; every answer is a snapshot.
-
-By hand, though psutil lists children: `proc.stat` reads the line that has the parent, in servers
-too, where psutil would be sealed in.
+A process found here may have ended by the time the caller looks at it. Not by psutil, which would
+be sealed into servers.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,11 +31,7 @@ T = TypeVar("T")
 
 
 def forked_workers(master_pid: int) -> tuple[int, ...]:
-    """Pids of the children that a master forked and that run no other program, ascending.
-
-    A child that was started with exec (a resource tracker, a shell) shares nothing with the master.
-    The probe of a warm-up is no worker.
-    """
+    """Pids of the children that a master forked and that run no other program, ascending."""
     return tuple(pid for pid in children(master_pid) if _is_forked(pid, master_pid))
 
 
@@ -71,7 +65,10 @@ def serves_asgi(pid: int, names: Iterable[str]) -> bool:
     """
     if _is_named(pid, (*names, *_ASGI)):
         return True
-    return any(name in file for file in _mapped(pid) for name in _ASGI_LIBRARIES)
+    with suppress(OSError):
+        files = [mapping.path for mapping in read_maps(pid, _PROC)]
+        return any(name in file for file in files for name in _ASGI_LIBRARIES)
+    return False
 
 
 def serves_requests(pid: int, names: Iterable[str]) -> bool:
@@ -82,13 +79,6 @@ def serves_requests(pid: int, names: Iterable[str]) -> bool:
 def _is_named(pid: int, names: Iterable[str]) -> bool:
     words = "\n".join(command_of(pid)).lower()
     return any(name in words for name in names)
-
-
-def _mapped(pid: int) -> tuple[str, ...]:
-    try:
-        return tuple(mapping.path for mapping in read_maps(pid, _PROC))
-    except OSError:
-        return ()
 
 
 def command_of(pid: int) -> tuple[str, ...]:
@@ -128,11 +118,7 @@ def _stats(proc: Path) -> Iterator[tuple[int, Stat]]:
 
 
 def descendants(pid: int) -> tuple[int, ...]:
-    """Pids of all living processes below a process, zombies left out, ascending.
-
-    A zombie holds no memory and runs no code. If orphans are not reaped it never goes away, and a
-    wait for the end of its tree would never return.
-    """
+    """Pids of all processes below a process, ascending, without zombies: some never go away."""
     return tuple(filter(is_running, children(pid, recursive=True)))
 
 
@@ -238,7 +224,7 @@ def only_master(command: str) -> int:
         command: that the user has called, for the hint.
 
     Raises:
-        UsageError: there is none, or more than one.
+        UsageError: none was found, or more than one.
         NoPrivilege: there is no `/proc`.
     """
     smaps.require_smaps_rollup()

@@ -91,7 +91,7 @@ class Children:
         return [w for w in self if w.role != "worker"]
 
     def mold_of(self, generation: int) -> Worker | None:
-        """The mold that forks workers of a generation; None if there is none."""
+        """The mold that forks workers of a generation; None without one."""
         return next((w for w in self if w.forks and w.generation == generation), None)
 
 

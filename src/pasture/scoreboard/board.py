@@ -110,7 +110,7 @@ class Scoreboard:
         self.words[layout.MAGIC_AT] = layout.MAGIC
 
     def reserve(self) -> Slot | None:
-        """An empty row for a process about to be forked; None if there is none."""
+        """An empty row for a process about to be forked; None without one."""
         with self._changing:
             if not self._free:
                 self._sweep()

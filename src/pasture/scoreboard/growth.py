@@ -38,7 +38,7 @@ class Growth:
 
 
 def growth_of(entry: Entry | None, anonymous_bytes: int) -> Growth | None:
-    """The growth of a worker that holds so much now; None where there is none that is steady."""
+    """The growth of a worker that holds so much now; None without one that is steady."""
     if entry is None or entry.requests is None:
         return None
     return judge(entry.requests, entry.marks, anonymous_bytes)

@@ -1,9 +1,7 @@
 """Counting inside of a server's processes: who began, requests, collections, pauses, recycles.
 
-Owns this process's place on the scoreboard and the callback of the collector. The server reserves
-a row before each fork for a worker (`expect_worker`), and the child claims it. Any other child
-releases what it inherited. Without memory for a scoreboard nothing is counted, and the server works
-as usual.
+The server reserves a row of the scoreboard before each fork for a worker (`expect_worker`), and the
+child claims it. Without memory for a scoreboard nothing is counted, and the server works as usual.
 """
 
 from __future__ import annotations

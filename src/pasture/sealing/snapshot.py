@@ -33,7 +33,7 @@ def write(path: Path, policy: str) -> int:
     """Write the snapshot of this process; returns the number of records.
 
     To be called in the process that forks, last thing before the fork, with no other
-    Python thread running. Allocates nothing that outlasts the call but for a few objects.
+    Python thread running. Allocates nothing that outlasts the call except a few objects.
 
     Raises:
         OSError, MemoryError: there is no new file; an earlier one is as it was.

@@ -2,31 +2,23 @@
 
 In the module of the Celery application `import pasture.servers.celery`, or
 `pasture run celery -A proj worker`. The parent is sealed when its first pool process is forked,
-once all task modules are imported, and again if much was loaded since; processes that replace
-others are forked from the sealed parent, and end by `os._exit` in any case. docs/queues.md is the
-user's guide.
+once all task modules are imported. Pool processes end by `os._exit` in any case. docs/queues.md is
+the user's guide.
 
 Written for Celery 5.4 to 5.7 and billiard 4.2 and 4.3; leans on the signal `celeryd_after_setup`,
 on a restart (HUP) by `celery.apps.worker._reload_current_worker`, which runs `sys.argv` as a
-script, on `billiard.pool.mem_rss`, `Worker.after_fork`, a process's `_parent_pid`,
-`Pool._repopulate_pool`, `Pool._pool` and, of `AsynPool`, `_queues`.
+script, and on `billiard.pool.mem_rss`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import sys
-import time
-from collections.abc import Sequence
-from traceback import walk_tb
 from typing import Any, NoReturn
 
 from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
-from pasture.proc.parent import end_with_parent
-from pasture.refork.shortage import Backoff, is_shortage
 from pasture.servers.engine import Engine, installed
 from pasture.serving import spawning
 from pasture.serving.after_response import AfterResponse
@@ -35,8 +27,6 @@ from pasture.trust.untrusted_text import complain
 
 with installed("celery"):
     import billiard.pool
-    from billiard.pool import Pool, Worker
-    from billiard.process import current_process
     from celery import signals
 
 PREFORK = "celery.concurrency.prefork"
@@ -87,8 +77,6 @@ class Celery(Engine):
             started.app.connection_for_write().transport  # noqa: B018
         with contextlib.suppress(Exception):
             started.app.backend  # noqa: B018
-        survive_shortages()
-        end_pool_with_parent()
         restart_out_of_the_image()
 
     def end(self, error: PastureError) -> NoReturn:
@@ -120,22 +108,6 @@ def _imported_by_each(app: Any) -> list[str]:
     return ["django:setup", *modules] if is_django else modules
 
 
-def end_pool_with_parent() -> None:
-    """Have the pool processes that this one forks end when it does, however early in their lives.
-
-    Celery asks the kernel for it, once a process sets itself up. Two that were forked shortly
-    before their parent's end would keep each other alive: each holds the end of the other's pipe
-    whose closing would show it.
-    """
-    after_fork = Worker.after_fork
-
-    def after_fork_of_a_child(worker: Any) -> None:
-        end_with_parent(current_process()._parent_pid)
-        after_fork(worker)
-
-    Worker.after_fork = after_fork_of_a_child
-
-
 def restart_out_of_the_image() -> None:
     """Have a restart (HUP) start the worker by what has started this one: Celery takes python."""
     from celery.apps import worker
@@ -148,59 +120,8 @@ def restart_out_of_the_image() -> None:
     worker._reload_current_worker = reload_current_worker
 
 
-def survive_shortages() -> None:
-    """Have the pools of this process go on while the system has no process for a replacement.
-
-    Celery takes such a fork for a reason to end. Here the pool's own timer tries again.
-    """
-    repopulate = Pool._repopulate_pool
-    backoff = Backoff()
-
-    def repopulate_if_possible(pool: Any, exitcodes: Any) -> None:
-        if not backoff.may_try(time.monotonic()):
-            return
-        before = list(pool._pool)
-        try:
-            repopulate(pool, exitcodes)
-        except OSError as error:
-            if not is_shortage(error):
-                raise
-            _undo(pool, [worker for worker in pool._pool if worker not in before])
-            for frame, _ in walk_tb(error.__traceback__):
-                # The pipe that billiard has opened for the fork: nothing else would close it.
-                if frame.f_code.co_name == "_launch":
-                    for name in ("parent_r", "child_w"):
-                        with contextlib.suppress(KeyError, OSError):
-                            os.close(frame.f_locals[name])
-            wait_s = backoff.failed(time.monotonic())
-            log.error("no new worker: %s; next try in %.0f s or more", error, wait_s)
-        else:
-            backoff.succeeded()
-
-    Pool._repopulate_pool = repopulate_if_possible
-
-
-def _undo(pool: Any, new: Sequence[Any]) -> None:
-    """Undo the last of new processes, which has failed after the pool has noted it and its queues.
-
-    If it was forked, its results are not read: there was no descriptor left to do so. Its end,
-    which the pool's timer notices, frees its place.
-    """
-    for worker in new[-1:]:
-        if worker._popen is not None:
-            os.kill(worker.pid, signal.SIGKILL)
-            continue
-        pool._pool.remove(worker)
-        for queues, owner in getattr(pool, "_queues", {}).items():
-            if owner is worker:
-                pool._queues[queues] = None
-
-
 def count_private_memory(limit: int) -> None:
-    """Have `worker_max_memory_per_child` count private memory in place of peak RSS.
-
-    Celery looks after each task, once the result is sent; it then ends the pool process.
-    """
+    """Have `worker_max_memory_per_child`, asked after each task, count private memory."""
     after = AfterResponse(limit)
 
     def memory_kib() -> int:

@@ -1,8 +1,7 @@
 """dramatiq's worker processes, forked from a sealed parent. Importing this module is the switch.
 
 In a program that calls `dramatiq.cli.main` `import pasture.servers.dramatiq`, or
-`pasture run dramatiq my_tasks`. The parent imports the actors once. docs/queues.md is the user's
-guide.
+`pasture run dramatiq my_tasks`. docs/queues.md is the user's guide.
 
 Written for dramatiq 1.17 to 2.2; leans on `dramatiq.cli.main`, on the options `broker`, `modules`,
 `path` and `use_spawn`, on worker processes being started by `multiprocessing`'s default method, and

@@ -1,9 +1,6 @@
 """The common part of all engines, from the import of an engine's module to its end.
 
-The module of an engine holds a class with its own part, and ends with
-
-    engine = ThatClass.switch_on()
-
+An engine's module holds a class with its own part, and ends with `engine = ThatClass.switch_on()`.
 Its import is the switch: what the engine starts from then on is sealed. `python -m` of it is what
 `pasture run` becomes: the engine's own command, in a process that must seal or end.
 """
@@ -46,7 +43,7 @@ def installed(name: str) -> Iterator[None]:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether pasture's code, or its import, has raised it: not the engine, nor its program."""
+    """Whether pasture's code, or its import, has raised it."""
     names = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
     return "pasture" in [name for name in names if not name.startswith("importlib.")][-1]
 
@@ -57,8 +54,7 @@ class Engine:
     Attributes:
         name: of its row.
         works: its parent does the program's work between the forks, as of `Sealer`.
-        loads_early: the application is imported before the engine starts, so that the policy's
-            steps for that are taken at the switch.
+        loads_early: the application is imported before the engine starts.
         moves_import: each worker would import what `load` imports.
         forks: the workers are forked from this process.
         shows_log: its command writes pasture's log to stderr; False for one that has its own log.
@@ -141,10 +137,7 @@ class Engine:
         setattr(owner, method, begin_and_go_on)
 
     def begin(self, started: Any) -> None:
-        """Watch the forks of what is about to start, if it forks.
-
-        The first in this process alone: what that forks starts in a sealed process already.
-        """
+        """Watch the forks of what is about to start: the first in this process alone."""
         if self._began:
             return
         self._began = True

@@ -1,9 +1,7 @@
 """The engines that pasture seals: one row each. A new engine is a row here and a module next to it.
 
-The last rows are servers that do not fork; pasture logs that there is nothing to share.
-
-Read by `pasture run`, `pasture try`, the start file of `pasture[auto]`, and the tests of layers and
-docs. The start file executes this module in every interpreter that has the variable, so that it
+The last rows are servers that do not fork; pasture logs that there is nothing to share. The start
+file of `pasture[auto]` executes this module in every interpreter that has the variable, so that it
 imports nothing.
 """
 

@@ -3,11 +3,8 @@
     multiprocessing.set_forkserver_preload(["my_module", "pasture.servers.forkserver"])
 
 Importing it is the switch; its place in the list does not matter, because the seal waits
-for the first fork. Children of a forkserver end by `os._exit`. Never imported by pasture
-itself: it is for the process that forks.
-
-The forkserver passes over a module of its list that it cannot import. It is imported once more
-before the first fork, which reports it.
+for the first fork. A module of the list that the forkserver cannot import is imported once more
+before that fork, which reports it.
 """
 
 import dataclasses

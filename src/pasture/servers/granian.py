@@ -1,9 +1,8 @@
 """granian's workers, forked from a sealed parent. Importing this module is the switch.
 
 In the program that calls `granian.Granian(...).serve()` `import pasture.servers.granian`, or
-`pasture run granian --interface asgi app:app --workers 8`. The parent loads the application
-once, binds and serves nothing, watches its workers and replaces them; the runtime in Rust starts in
-each worker. docs/uvicorn.md is the user's guide.
+`pasture run granian --interface asgi app:app --workers 8`. The parent loads the application once;
+the runtime in Rust starts in each worker. docs/uvicorn.md is the user's guide.
 
 Written for granian 2.8; leans on `AbstractServer._serve`, which is given the function that loads
 the application in a worker, and on `WorkerProcess._spawn`, which makes a process of
@@ -62,10 +61,7 @@ class Granian(Engine):
         self.refuse_reload()
 
     def prepare(self, server: Any, load: Loader) -> Loader:
-        """Load the application, have workers forked; returns a loader for the workers.
-
-        Raises AppImportFailed where the application cannot be imported or made.
-        """
+        """Load the application, have workers forked; returns a loader for the workers."""
         settings = without_exit(self.settings)
 
         def start_again(why: str, *, plain: bool = True) -> None:

@@ -1,9 +1,7 @@
 """hypercorn's workers, forked from a sealed parent. Importing this module is the switch.
 
 In the program that calls `hypercorn.run.run(config)` `import pasture.servers.hypercorn`, or
-`pasture run hypercorn app:app --workers 8`. The parent loads the application once, waits for its
-workers, and starts new ones in place of those that have ended as they should. docs/uvicorn.md is
-the user's guide.
+`pasture run hypercorn app:app --workers 8`. docs/uvicorn.md is the user's guide.
 
 Written for hypercorn 0.18; leans on the names `get_context`, `load_application` and `run` in
 `hypercorn.run`, and on the workers' loading of the application, which finds it imported.

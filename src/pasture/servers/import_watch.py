@@ -1,9 +1,8 @@
 """Engines that a program of the user's starts by itself, known by what it imports.
 
-For `pasture run -- python app.py`; the start file of `pasture[auto]` has its own, which imports
-nothing of pasture while it waits. Owns a finder that finds nothing by itself, and has the module
-that seals an engine imported right after the engine's own. Invariant: the engine's module is as it
-would be, whatever goes wrong.
+For `pasture run -- python app.py`. A finder that finds nothing by itself has the module that seals
+an engine imported right after the engine's own. Invariant: the engine's module is as it would be,
+whatever goes wrong.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`multiprocessing` and `concurrent.futures`, sealed: `with pasture.sealed():`.
 
-Owns the choice of the start method and what is refused. The pools themselves are the
-standard library's: a sealed process forks as any other, and `pasture.sealing.child` does the
-rest in each child. docs/multiprocessing.md is the user's guide.
+Owns the choice of the start method and what is refused. docs/multiprocessing.md is the user's
+guide.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@
 Spark then starts `python -m pasture.servers.pyspark WORKER_MODULE` on each node where it would
 start `python -m pyspark.daemon`. docs/clusters.md is the user's guide.
 
-Owns what is loaded and sealed before the daemon is PySpark's own. Written for PySpark 4.3; leans on
-`pyspark.daemon.manager`, which forks a worker for each connection, and on the workers' import of
-their module after the fork. Invariant: nothing but PySpark writes to standard output, where Spark
-reads the daemon's port.
+Written for PySpark 4.3; leans on `pyspark.daemon.manager`, which forks a worker a connection, and
+on the workers' import of their module after the fork. Invariant: nothing but PySpark writes to
+standard output, where Spark reads the daemon's port.
 """
 
 from __future__ import annotations
@@ -50,9 +49,7 @@ def main() -> None:
 def prepare(arguments: Sequence[str]) -> Sealer:
     """Load what the workers need, and seal this process.
 
-    Spark's arguments are the workers' module, or nothing. Raises a PastureError where a variable
-    makes no sense or there is no PySpark, and where the settings are strict and a module cannot be
-    imported or the heap not be sealed.
+    Spark's arguments are the workers' module, or nothing. May raise a PastureError.
     """
     settings = read_environment()
     show_log()

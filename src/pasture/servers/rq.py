@@ -1,10 +1,8 @@
 """RQ's workers, which fork a work horse for each job. Importing this module is the switch.
 
 In a program that makes an `rq.Worker` or an `rq.worker_pool.WorkerPool`
-`import pasture.servers.rq`, or `pasture run --preload my_tasks rq worker`. The parent is sealed
-once, before its first fork: it works itself between the forks. Workers of a pool are forked from a
-sealed parent already. Work horses end by `os._exit` in any case. docs/queues.md is the user's
-guide.
+`import pasture.servers.rq`, or `pasture run --preload my_tasks rq worker`. Work horses end by
+`os._exit` in any case. docs/queues.md is the user's guide.
 
 Written for RQ 2.0 to 2.12; leans on `BaseWorker.work` and `WorkerPool.start`.
 """

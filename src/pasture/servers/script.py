@@ -70,7 +70,6 @@ def _run_program(first: str, *rest: str) -> None:
 
 
 def _complain_if_nothing_was_sealed(pid: int) -> None:
-    """At the exit. A server that fits no engine, and that forks nothing, would be silent."""
     server: Any = forkserver._forkserver  # its children are forked elsewhere
     if restart.is_due or restart.why_plain is not None:
         return

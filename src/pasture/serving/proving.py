@@ -54,7 +54,7 @@ def prove(
     if report.was_killed:
         log(logging.WARNING, PROBE % _KILLED)
     if report.failure is None and left:
-        report.failure = f"the warm-up leaves {why_plain(left)}"
+        report.failure = f"after the warm-up {why_plain(left)}"
     if report.failure is None:
         _say(report, len(expected), log)
     else:

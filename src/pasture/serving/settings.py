@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from pasture.refork.schedule import Schedule, parse_schedule
     from pasture.sealing.policy import Policy, find_policy
     from pasture.serving.recycle import parse_limit
-    from pasture.warmup.requests import Requests, parse_lines, read_requests
+    from pasture.warmup.requests import Requests, parse_line, parse_lines, read_requests
 else:
     parse_schedule = at_need("pasture.refork.schedule:parse_schedule")
     find_policy = at_need("pasture.sealing.policy:find_policy")
     parse_limit = at_need("pasture.serving.recycle:parse_limit")
+    parse_line = at_need("pasture.warmup.requests:parse_line")
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
     read_requests = at_need("pasture.warmup.requests:read_requests")
 
@@ -51,7 +52,9 @@ def parse_seconds(value: str | float) -> float:
     except ValueError:
         seconds = math.nan
     if not 0 <= seconds <= _MAX_S:
-        raise UsageError(f"{value!r} is no time limit", hint="give seconds, as in 30; 0 for none")
+        raise UsageError(
+            f"{value!r} is not a time limit", hint="give seconds, as in 30; 0 for none"
+        )
     return seconds
 
 
@@ -106,7 +109,7 @@ class ServerSettings:
         "of all; repeat for more.",
         repeats=True,
         parse=_parse_requests,
-        check=lambda line: parse_lines([line]),
+        check=parse_line,
         parts=(
             Setting(
                 variable="PASTURE_WARM_FILE",
@@ -283,7 +286,7 @@ def settings_or_end(**given: Raw) -> ServerSettings:
 
 
 def to_environment(**given: Raw) -> dict[str, str]:
-    """The variables that say the same as raw values by names of `SETTINGS`, but for None."""
+    """The variables that say the same as raw values by names of `SETTINGS`, except None."""
     lines: dict[str, list[str]] = {}
     for row in _ROWS.values():
         for each in (row, *row.parts):

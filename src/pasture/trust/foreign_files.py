@@ -27,7 +27,7 @@ def open_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
         owners: ids of users, besides this one and root, whose file it may be; None for any.
 
     Raises:
-        UsageError: there is none, it has more than `most_bytes`, or is not to be read.
+        UsageError: it is missing, has more than `most_bytes`, or is not to be read.
     """
     try:
         number = os.open(path, _FLAGS)
@@ -109,7 +109,7 @@ def _require_plain(
     path: Path, status: os.stat_result, most_bytes: int, owners: Iterable[int] | None
 ) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise _not_readable(path, "it is no plain file")
+        raise _not_readable(path, "it is not a plain file")
     if owners is not None and status.st_uid not in trusted_users() | set(owners):
         raise _not_readable(path, f"it belongs to user {status.st_uid}")
     if status.st_size > most_bytes:

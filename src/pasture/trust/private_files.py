@@ -1,13 +1,12 @@
 """Files and folders that belong to this user alone: the one place that creates them.
 
 A file is there completely or not at all: it is written next to its name and moved there in one
-step, with mode 0600. Folders are made with mode 0700. No other user can have a say in where it
-goes: a folder that another user owns or may write is refused (a sticky one, as /tmp, is not:
-no user can move there what is another's), a symbolic link that another user made is not
-followed, and nothing but a plain file of this user is ever replaced.
+step, with mode 0600. Folders are made with mode 0700. No other user has a say in where it goes: a
+folder that another user owns or may write is refused (a sticky one, as /tmp, is not), a symbolic
+link of another user is not followed, and only a plain file of this user is ever replaced.
 
-Safe before a fork and in a sealed process. Errors are `OSError`, whose text says what stood in
-the way; `pasture_tools.display.atomic` makes errors of the command line out of them.
+Safe before a fork and in a sealed process. Errors are `OSError`, whose text says what was in the
+way.
 """
 
 from __future__ import annotations
@@ -232,7 +231,7 @@ def _require_replaceable(path: Path, folder: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
-        raise _refused(path, "it is there and is no plain file")
+        raise _refused(path, "it is there and is not a plain file")
     if status.st_uid not in trusted_users():
         raise _refused(path, f"it belongs to user {status.st_uid}")
 

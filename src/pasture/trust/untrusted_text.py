@@ -1,9 +1,8 @@
 """Text that another process chose, errors included: the one place that makes it safe to show.
 
-Names of types, modules, threads and files, command lines, URLs, headers, logs and messages of
-errors may hold anything: escape sequences that a terminal obeys, characters that reverse the
-direction of a line, halves of characters that cannot be encoded. Each such character is written
-out, on one line of limited length.
+It may hold anything: escape sequences that a terminal obeys, characters that reverse the direction
+of a line, halves of characters that cannot be encoded. Each such character is written out, on one
+line of limited length.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Requests served by an ASGI application object, without a server around it.
 
 Owns the event loop of a warm-up, the lifespan around its requests and the HTTP scope (ASGI
-3.0, https://asgi.readthedocs.io). Invariant: when a `Session` has ended, its loop is closed,
-and with it the executor and its threads. What requests have opened on the loop is closed in it, and
-what still belongs to it is named, so that nothing of it crosses a fork unseen.
+3.0, https://asgi.readthedocs.io). Invariant: when a `Session` has ended, its loop is closed, and
+what requests have opened on it. What still belongs to it is named.
 """
 
 from __future__ import annotations
@@ -92,14 +91,11 @@ class Session:
         self._runner.run(event_loop.close_usable())
 
     def open(self) -> str | None:
-        """Have a loop, without the lifespan; why there is none (one runs already), or None."""
+        """Have a loop, without the lifespan; why not (one runs already), or None."""
         return self._begin(asyncio.sleep(0))
 
     def start(self) -> str | None:
-        """Start the application; None if it has started, else why not. Nothing is left open then.
-
-        It says so itself, or an event loop runs in this thread already.
-        """
+        """Start the application; None if it has started, else why not, with nothing left open."""
         try:
             return self._begin(self.lifespan.start())
         finally:

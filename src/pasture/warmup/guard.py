@@ -1,10 +1,9 @@
 """The one place where code of the application runs inside of the process that forks.
 
-Owns keeping that process safe from it. The code has a limited time, and an ending signal stops it.
-Changes that it makes to the process's state are undone, but for variables that modules set while
-they are loaded: no worker loads them again. None of its exceptions ends the process, and a process
-that it forks does not come back from it. Only `KeyboardInterrupt` passes: the user
-wants the process to end. `interrupts` says which code cannot be stopped.
+The code has a limited time, and an ending signal stops it. Changes that it makes to the process's
+state are undone, except for variables that modules set while they are loaded: no worker loads them
+again. None of its exceptions ends the process but `KeyboardInterrupt`, and a process that it forks
+does not come back from it. `interrupts` says which code cannot be stopped.
 """
 
 from __future__ import annotations

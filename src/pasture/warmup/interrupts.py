@@ -1,13 +1,11 @@
 """Stopping code in the main thread: after a time, or when the process is asked to end.
 
-Owns the alarm and the handlers of ending signals while that code runs. Invariant: afterwards
-handlers and alarm are as they were, those of C code too, and a signal that came meanwhile has not
-been lost.
+Invariant: afterwards handlers and alarm are as they were, those of C code too, and a signal that
+came meanwhile has not been lost.
 
-The handler of a signal raises `Interrupted` where the code is: in a system call, in a wait
-for a lock, or between two instructions. It raises again each second while the code goes on. C code
-that never returns to the interpreter cannot be stopped. Therefore a second ending signal is left to
-the kernel, which ends the process.
+The handler of a signal raises `Interrupted` where the code is, and again each second while the code
+goes on. C code that never returns to the interpreter cannot be stopped: a second ending signal is
+left to the kernel, which ends the process.
 
 Source: signal(7); CPython 3.14 Modules/signalmodule.c; PEP 475.
 """
@@ -37,12 +35,7 @@ AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """How a signal is handled, as Python and as the kernel know it.
-
-    Python's table knows nothing (None) of a handler that was there before the interpreter, and
-    takes one that C code has set since for what was there first. `signal.signal` would set the
-    default in its place.
-    """
+    """How a signal is handled, as Python and as the kernel know it: C code sets handlers, too."""
 
     handler: Any  # that Python knows; None of C code
     action: bytes | None  # that the kernel knows; None without the extension

@@ -77,11 +77,7 @@ _ASPECTS = (
 
 
 class ProcessState:
-    """The state at one moment. Taking it costs some ten microseconds.
-
-    Args:
-        in_main_thread: look at handlers of signals too, which only that thread can set.
-    """
+    """The state at one moment; handlers of signals only the main thread can set."""
 
     def __init__(self, *, in_main_thread: bool) -> None:
         self._aspects = [a for a in _ASPECTS if in_main_thread or not a.of_main_thread]

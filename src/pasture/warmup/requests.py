@@ -121,13 +121,16 @@ def parse_lines(lines: Iterable[str]) -> Requests:
     """Read requests and headers, one a line, in any order; UsageError if a line is neither."""
     found = Requests()
     for line in map(str.strip, lines):
-        if not line or line.startswith("#"):
-            continue
-        if _HEADER.fullmatch(line):
-            found += Requests(headers=(parse_header(line),))
-        else:
-            found += Requests(requests=(parse_request(line),))
+        if line and not line.startswith("#"):
+            found += parse_line(line)
     return found
+
+
+def parse_line(line: str) -> Requests:
+    """Read a request or a header; UsageError if it is neither."""
+    if _HEADER.fullmatch(line):
+        return Requests(headers=(parse_header(line),))
+    return Requests(requests=(parse_request(line),))
 
 
 def read_requests(path: Path) -> Requests:

@@ -28,12 +28,8 @@ from pasture.warmup.requests import Header, Request, parse_request
 if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
 
-_THREADS_END_S = 1.0
-"""AnyIO's worker threads serve the synchronous pages of FastAPI. They end after the event loop,
-which does not wait for them."""
-
-_END_S = 10.0
-"""The end of a loop gets so long at the least: pools are closed there."""
+_THREADS_END_S = 1.0  # AnyIO's worker threads end after the event loop, which does not wait
+_END_S = 10.0  # least for the end of a loop: pools are closed there
 
 _TRIES_WITHOUT_LIFESPAN = 3
 """If this many fail in the beginning, they need what the application's start makes."""
@@ -52,7 +48,7 @@ class Answer:
     """The outcome of one request."""
 
     request: Request
-    status: int | None  # status of the response; None if there is none
+    status: int | None  # status of the response; None without one
     # The exception that the application raised, or why it was stopped; None if neither.
     error: str | None
     seconds: float
@@ -73,8 +69,7 @@ class WarmUpReport:
 
     Attributes:
         answers: one for each request, in order.
-        threads: names of the threads that the requests started and that still run. They
-            do not run in children.
+        threads: names of the threads that the requests started and that still run.
         refused: why no request was served, or not all were; None if they were.
         unlimited: why requests had no time limit; None if they had.
         changed: what start and end of an application had changed of the process, a line each.

@@ -77,6 +77,7 @@ def test_variables_that_no_option_sets_stay_as_they_are(
         (["--policy", "seel", "gunicorn", "app:app"], UnknownPolicy.exit_code),
         (["--warm", "shop", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm", "Cookie", "gunicorn", "app:app"], UsageError.exit_code),
+        (["--warm", "", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-file", "/does/not/exist", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-total-timeout", "-1", "gunicorn", "app:app"], UsageError.exit_code),
         (["--max-uss", "some", "gunicorn", "app:app"], UsageError.exit_code),

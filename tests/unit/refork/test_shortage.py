@@ -1,9 +1,6 @@
-"""Shortages of the system: which errors pass, when the next try is, and Celery's pool meanwhile."""
+"""Shortages of the system: which errors pass, and when the next try is."""
 
 import errno
-import os
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -41,71 +38,3 @@ def test_a_success_makes_the_next_wait_short_again() -> None:
     backoff.succeeded()
     assert backoff.failures == 0
     assert backoff.failed(10) == 1
-
-
-@pytest.fixture
-def pool(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A pool of one process that lacks another, which its `add` fails to bring."""
-    billiard = pytest.importorskip("billiard.pool")
-    from pasture.servers import celery as celery_pool
-
-    old = SimpleNamespace(_popen=object(), pid=1)
-    pool = SimpleNamespace(_pool=[old], _queues={"queues": None}, old=old, add=None)
-    monkeypatch.setattr(billiard.Pool, "_repopulate_pool", lambda pool, codes: pool.add())
-    monkeypatch.setattr(celery_pool, "Backoff", lambda: Backoff(first_s=0))
-    celery_pool.survive_shortages()
-    pool.repopulate = lambda: billiard.Pool._repopulate_pool(pool, ())
-    return pool
-
-
-def test_a_process_that_could_not_be_forked_leaves_its_place_and_its_queues(pool: Any) -> None:
-    def add() -> None:
-        new = SimpleNamespace(_popen=None, pid=None)
-        pool._pool.append(new)
-        pool._queues["queues"] = new
-        raise BlockingIOError(errno.EAGAIN, "no process")
-
-    pool.add = add
-    pool.repopulate()
-    assert pool._pool == [pool.old]
-    assert pool._queues == {"queues": None}
-
-
-def test_a_process_that_no_one_listens_to_is_killed_and_keeps_its_place_until_its_end(
-    pool: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    killed: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: killed.append((pid, number)))
-
-    def add() -> None:
-        pool._pool.append(SimpleNamespace(_popen=object(), pid=4711))
-        raise OSError(errno.EMFILE, "no descriptor")
-
-    pool.add = add
-    pool.repopulate()
-    assert killed == [(4711, 9)]
-    assert [worker.pid for worker in pool._pool] == [1, 4711]
-
-
-def test_the_pipe_of_a_fork_that_failed_is_closed(pool: Any) -> None:
-    ends: list[int] = []
-
-    def _launch() -> None:  # the name that billiard's function has
-        parent_r, child_w = os.pipe()
-        ends.extend((parent_r, child_w))
-        raise BlockingIOError(errno.EAGAIN, "no process")
-
-    pool.add = _launch
-    pool.repopulate()
-    for end in ends:
-        with pytest.raises(OSError, match="Bad file descriptor"):
-            os.fstat(end)
-
-
-def test_another_error_of_the_pool_is_raised(pool: Any) -> None:
-    def add() -> None:
-        raise PermissionError(errno.EPERM, "never")
-
-    pool.add = add
-    with pytest.raises(PermissionError):
-        pool.repopulate()

@@ -220,7 +220,7 @@ def test_a_new_setting_is_a_row_in_one_file(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ})
     assert "--grass SECONDS" in done.stdout and "How long grass grows." in done.stdout, done.stderr
     assert done.stdout.splitlines()[-3:] == ["7.0 7.0", "3.0", "2.0"]
-    assert "-7.0 is no time limit" in done.stderr
+    assert "-7.0 is not a time limit" in done.stderr
 
 
 def test_the_page_of_settings_is_what_the_rows_say() -> None:

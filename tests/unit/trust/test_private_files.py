@@ -97,7 +97,7 @@ def test_what_is_no_plain_file_is_neither_followed_nor_replaced(tmp_path: Path, 
         os.mkfifo(place)
 
     for write in (lambda: private_files.write(place, "x"), lambda: private_files.create(place)):
-        with pytest.raises(OSError, match="no plain file"):
+        with pytest.raises(OSError, match="not a plain file"):
             write()
 
     assert victim.read_text() == "precious"

@@ -1,10 +1,8 @@
 """Datadog's tracer: it copes with a fork by itself, and is stopped while the heap is sealed.
 
-Its runtime closes its connections before each fork, and opens new ones on both sides. ddtrace stops
-the runtime and its threads before each fork, and starts them again on both sides. What they free
-then would be holes in the sealed heap, which each worker fills again. So they are stopped for the
-seal, too, by the functions that ddtrace itself calls at a fork, and what they have freed is
-plugged. Not inside of a fork, where they are stopped already and must stay so.
+ddtrace stops its runtime and threads before each fork, and starts them again on both sides. What
+they free then would be holes in the sealed heap. So they are stopped for the seal, too, by the
+functions that ddtrace itself calls at a fork; not inside of a fork, where they are stopped already.
 
 Source: ddtrace 4.16, internal/forksafe.py and internal/native_runtime.py.
 """

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Awaitable, Iterator
 from typing import Any
 
-from pasture.fork_safety.library import Close, Closing, Library, LoopOwned, Named, Since
+from pasture.fork_safety.library import Close, Closing, Library, LoopOwned, Named, version_of
 from pasture.reasons import Hazard
 
 _ONE_THREAD = "set OPENBLAS_NUM_THREADS=1 for the master, or compute in workers only"
@@ -114,7 +114,7 @@ CARDS = (
     Library(
         package="posthog",
         restarts_all=True,
-        since=Since((7, 15), "posthog.version", "VERSION"),
+        starts_them=lambda: version_of("posthog.version", "VERSION") >= (7, 15),
         remedy="use posthog 7.15 or newer, which starts it again in each worker; or make the "
         "client there",
     ),

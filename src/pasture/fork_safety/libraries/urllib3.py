@@ -1,12 +1,11 @@
 """Idle connections in urllib3's pools, closed before each fork: no two processes share one.
 
 requests, botocore and most agents keep their connections in such a pool, which does not notice a
-fork. Parent and children would write into the same connection, and read each other's answers. The
-pools stay as they are, and open a connection at the next request. One that a thread uses at the
-moment is not in its pool, and gets a second to come back: agents send in threads of their own.
+fork. The pools stay, and open a connection at the next request. A connection that a thread uses is
+not in its pool, and gets a second to come back: agents send in threads of their own. One hook
+before forks is for connections that were opened since a seal.
 
-Owns the pools that were found at a seal, and one hook before forks for connections that were
-opened since. Source: urllib3 1.26 and 2, connectionpool.py (`_get_conn`, `_put_conn`).
+Source: urllib3 1.26 and 2, connectionpool.py (`_get_conn`, `_put_conn`).
 """
 
 from __future__ import annotations
@@ -24,12 +23,8 @@ from pasture.fork_safety.library import Closing, Library, instances
 _LIBRARY = "urllib3."
 """Libraries bring copies of it: the names of modules end so."""
 
-_TIMEOUT_S = 0.1
-"""Longest wait for a lock of a pool, which are held for microseconds."""
-
-_RETURN_S = 1.0
-"""Longest wait for connections that threads use. What is in use then stays, and is surveyed."""
-
+_TIMEOUT_S = 0.1  # longest wait for a lock of a pool, which are held for microseconds
+_RETURN_S = 1.0  # for connections that threads use; what is in use then is surveyed
 _BETWEEN_LOOKS_S = 0.02
 
 _pools: WeakSet[Any] = WeakSet()

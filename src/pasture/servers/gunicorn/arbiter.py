@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gunicorn import sock, systemd
@@ -26,7 +25,6 @@ from pasture.errors import PastureError
 from pasture.log_lines import NO_SEAL, PREFIX, enable
 from pasture.own_values import generators
 from pasture.proc.parent import is_own_child
-from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.gunicorn import asgi, cooperative
@@ -59,11 +57,11 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self.take_settings(settings)
-        self.backoff = Backoff()
         self._lifespan: SharedLifespan | None = None
         self._as_in_worker: cooperative.AsInWorker = nullcontext
         self._workers_forked = self._is_halting = False
         self._control_server_wanted = False
+        self._reap_all: Callable[[], object] = super().reap_workers
         super().__init__(app)
 
     def take_settings(self, settings: ServerSettings) -> None:
@@ -131,7 +129,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _start_once(self, application: Any) -> None:
         """Start an ASGI application here; from now on workers serve what is started."""
         if protocol_of(self.worker_class, application) is not Protocol.ASGI:
-            self.log.warning("pasture: %s is no ASGI application: no lifespan", self.app)
+            self.log.warning("pasture: %s is not an ASGI application: it has no lifespan", self.app)
             return
         try:
             from pasture.serving.lifespan import start_once  # now: it is sealed in
@@ -166,28 +164,6 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
                 if not self._is_halting:
                     self._is_halting = True
                     raise
-
-    def _reap_all(self) -> None:
-        super().reap_workers()
-
-    def spawn_worker(self) -> int | None:
-        """Fork a worker; later, where the system has nothing for it now."""
-        if not self.backoff.may_try(monotonic()):
-            return None
-        own = os.getpid()
-        try:
-            pid: int = super().spawn_worker()
-        except OSError as error:
-            if os.getpid() != own or not is_shortage(error):
-                raise
-            self.try_again_later(error)
-            return None
-        self.backoff.succeeded()
-        return pid
-
-    def try_again_later(self, error: Exception) -> None:
-        wait_s = self.backoff.failed(monotonic())
-        self.log.error("pasture: no new worker: %s; next try in %.0f s", error, wait_s)
 
     def manage_workers(self) -> None:
         """Fork what is missing, then start the control socket if it had to wait for that."""
@@ -303,10 +279,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._start_control_server()
 
     def _import_control_server(self) -> None:
-        """Import what the control socket will import, so that it is sealed as well.
-
-        Not for workers that patch the standard library: it must not be loaded before.
-        """
+        """Import what the control socket will import, except before the library is patched."""
         disabled = getattr(self.cfg, "control_socket_disable", True)
         if not disabled and not cooperative.is_cooperative(self.worker_class):
             importlib.import_module("gunicorn.ctl.server")

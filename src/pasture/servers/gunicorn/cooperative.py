@@ -1,11 +1,9 @@
 """Workers of gevent and eventlet: the library's patches come before the application.
 
-Such a worker patches the standard library and then loads the application, which takes patched
-functions from modules at its import; its `threading.local` is a greenlet's. A parent that loads the
-application has to patch first. Owns when the parent sees which functions. Invariant: the
-application's code runs with the patched ones, and the parent's other code with the system's own
-where it waits, forks or takes a signal. So no hub runs in the parent but for the application's
-sake. Written for the workers of gunicorn 23 to 27, gevent 24.10 to 26.9 and eventlet 0.40.
+Such a worker patches the standard library and then loads the application. A parent that loads it
+has to patch first. Invariant: the application's code runs with the patched functions, and the
+parent's other code with the system's own where it waits, forks or takes a signal. Written for the
+workers of gunicorn 23 to 27, gevent 24.10 to 26.9 and eventlet 0.40.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class AfterRequest:
                 self.then()
 
     def count(self, worker: Any) -> None:
-        """Do all of it but for the user's hook and `then`."""
+        """Do all of it except the user's hook and `then`."""
         watch = self._after(looks=worker.alive)
         if watch is not None:
             worker.alive = False  # first: other threads serve on while this one writes its line

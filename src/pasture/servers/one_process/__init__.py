@@ -1,7 +1,6 @@
 """Servers that serve in one process: nothing of theirs can be shared, and the log says so once.
 
-A module each, whose import is the switch: `PASTURE=seal` and `pasture run -- python app.py` come
-there as they do to an engine's. Owns the sentence, and what would help.
+A module each, whose import is the switch, as of an engine's.
 """
 
 from __future__ import annotations
@@ -60,10 +59,7 @@ def _saying(server: str, serve: Any) -> Any:
 
 
 def _say(server: str) -> None:
-    """Not in a forked process, nor in one that has forked some: they are the program's workers.
-
-    In another thread it serves on the side, metrics for instance.
-    """
+    """Not in a worker or its parent, nor in another thread, which serves metrics for instance."""
     # `pasture run` reads the tables above without these.
     from pasture.log_lines import log
     from pasture.serving import sealer

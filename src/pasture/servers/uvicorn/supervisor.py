@@ -1,18 +1,16 @@
 """uvicorn's parent process: it loads the application once and forks its workers, sealed.
 
-Owns when that is. Which workers there are, the signals of the parent and the health checks are
-uvicorn's. Leans on `uvicorn._subprocess.spawn`, and on `Config.load`, which imports the
-application and does not start its lifespan.
+Leans on `uvicorn._subprocess.spawn`, and on `Config.load`, which imports the application and does
+not start its lifespan.
 """
 
 from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import uvicorn._subprocess
@@ -22,7 +20,6 @@ from uvicorn.supervisors import Multiprocess
 from pasture.errors import AppImportFailed, ProbeFailed
 from pasture.log_lines import enable, log
 from pasture.own_values import generators
-from pasture.refork.shortage import Backoff, is_shortage
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.gc_settings import begin_loading
 from pasture.servers.uvicorn.worker import ForkContext, LogSetup, as_in_uvicorn, count_requests
@@ -75,7 +72,6 @@ class SealingSupervisor(Multiprocess):
         enable(logging.getLogger("uvicorn.error"))
         recorder.will_count_requests(main_serves=True)
         config.loaded_app = count_requests(config.loaded_app, settings.memory_limit)
-        self._backoff = Backoff()
         self._context = ForkContext(config, logs, self._before_fork, self._close_pipes)
         vars(uvicorn._subprocess)["spawn"] = self._context
         super().__init__(config, *arguments, **named)
@@ -88,27 +84,6 @@ class SealingSupervisor(Multiprocess):
         finally:
             if self._lifespan is not None:
                 self._lifespan.end()
-
-    def keep_subprocess_alive(self) -> None:
-        """Replace workers that have ended; later, where the system has nothing for one now."""
-        may_try = self._backoff.may_try(monotonic())
-        if may_try and self._is_taken(super().keep_subprocess_alive):
-            self._backoff.succeeded()
-
-    def handle_signals(self) -> None:
-        self._is_taken(super().handle_signals)
-
-    def _is_taken(self, step: Callable[[], object]) -> bool:
-        """Take a step that may fork; the workers that are left serve on if it cannot."""
-        try:
-            step()
-        except OSError as error:
-            if not is_shortage(error):
-                raise
-            wait_s = self._backoff.failed(monotonic())
-            log.error("no new worker: %s; next try in %.0f s or more", error, wait_s)
-            return False
-        return True
 
     def _before_fork(self) -> None:
         try:
@@ -158,10 +133,7 @@ class SealingSupervisor(Multiprocess):
 
 
 def load(config: Config) -> Any:
-    """Load the application and what serves it, as each worker would; starts nothing of it.
-
-    Raises AppImportFailed where the application cannot be imported or made.
-    """
+    """Load the application and what serves it, as each worker would; starts nothing of it."""
     hint = "check the name and --app-dir"
     try:
         with importing(str(config.app), server="uvicorn", hint=hint):
@@ -177,17 +149,16 @@ def load(config: Config) -> Any:
     return config.loaded_app
 
 
-def _end(*_: object) -> NoReturn:
-    raise EndedBySignal(0)
-
-
 @contextmanager
 def _ended_by_term() -> Iterator[None]:
     """Have SIGTERM end the process as Python code ends it, so that a socket's file is removed."""
-    before = signal.signal(signal.SIGTERM, _end)
-    handler = signal.getsignal(signal.SIGTERM)
+
+    def end(*_: object) -> NoReturn:
+        raise EndedBySignal(0)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is handler:  # the application has none of its own
+        if signal.getsignal(signal.SIGTERM) is end:  # the application has none of its own
             signal.signal(signal.SIGTERM, before)

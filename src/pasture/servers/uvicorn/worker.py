@@ -1,7 +1,6 @@
 """A forked worker of uvicorn's, given what a spawned one would have.
 
-uvicorn's parent has handlers of signals, pipes, logs and a certificate in memory that are not for
-workers. uvicorn itself reopens stdin there, sets logging up and makes the event loop.
+uvicorn's parent has handlers of signals, pipes, logs and a certificate that are not for workers.
 """
 
 from __future__ import annotations
@@ -61,7 +60,9 @@ class ForkContext(Forking):
 
     def _serve(self, target: Callable[..., object], sockets: list[Any] | None = None) -> None:
         self.settle()
-        _make_server(target)
+        # Have the server made now. uvicorn 0.54 uses it first in two threads at once, without a
+        # lock: that of the health check may get one that nothing starts.
+        getattr(getattr(target, "__self__", None), "server", None)
         target(sockets=sockets)
 
     def settle(self) -> None:
@@ -69,15 +70,6 @@ class ForkContext(Forking):
         self._logs.put_back()
         if self._config.is_ssl:
             self._config.ssl = read_certificate(self._config)
-
-
-def _make_server(target: Callable[..., object]) -> None:
-    """Make the server of a worker, where uvicorn makes it at its first use.
-
-    uvicorn 0.54 uses it first in two threads at once, without a lock: that of the health check may
-    get one that nothing starts. Such a worker is never ready, and a HUP replaces no worker.
-    """
-    getattr(getattr(target, "__self__", None), "server", None)
 
 
 def read_certificate(config: Config) -> Any:
@@ -100,10 +92,8 @@ class LogSetup:
     """Changes of the logging by the application's import, kept through uvicorn's own set-up.
 
     A spawned worker sets logging up and then imports the application, which may change it. A forked
-    one has imported it already, and sets up after that: files are reopened, as after a rotation.
-    Invariant: in both, the application's configuration overrides uvicorn's.
-
-    Made before the application is imported.
+    one sets up after the import. Invariant: in both, the application's configuration overrides
+    uvicorn's. Made before the application is imported.
     """
 
     def __init__(self) -> None:
@@ -140,8 +130,7 @@ def _states() -> dict[str, _State]:
 def count_requests(application: Any, limit: int | None) -> Watched:
     """An application, and after each request a count, a collection and a look at memory.
 
-    A worker that has passed its limit ends as one that is asked to: it takes no more connections,
-    finishes what it has, and uvicorn replaces it.
+    A worker that has passed its limit ends as one that is asked to.
     """
     after = AfterResponse(limit)
 

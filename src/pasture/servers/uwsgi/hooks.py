@@ -70,8 +70,7 @@ def may_fork() -> bool:
 def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
     """Call a function before each fork of C code that runs Python's hooks, in the parent.
 
-    A server does so that calls `PyOS_BeforeFork`. Call this while the server loads. If Python code
-    called the server, a fork is the server's own when no other Python code asked for it.
+    Call this while the server loads: a fork is its own when no other Python code asked for it.
     """
     global _calls
     _calls = frozenset(_calls_of(sys._getframe(1)))
@@ -127,8 +126,7 @@ def keep_out_of_the_seal() -> int:
 
     In the master, before the seal. uWSGI calls an application with a tuple that it made once a core
     and changes with `PyTuple_SetItem`, which works on a tuple with one reference only. An immortal
-    one has more, and every request would be answered with a 500. The seal makes immortal what
-    the collector sees and what that refers to; only uWSGI's C code refers to these, for ever.
+    one has more, and every request would be answered with a 500.
 
     Source: uWSGI 2.0.31 plugins/python/pyloader.c, init_uwsgi_app; wsgi_subhandler.c.
     """

@@ -1,7 +1,5 @@
-"""uWSGI's master with a seal before its forks.
+"""uWSGI's master with a seal before its first fork, once the applications are loaded.
 
-Owns when that is: once the applications are loaded, which is when uWSGI itself first forks.
-Workers that uWSGI starts later, for whatever reason, are forked from the sealed master.
 Written for uWSGI 2.0.21 to 2.0.31; leans on `uwsgi.opt`, `uwsgi.post_fork_hook` and on
 `mywid` being 0 in the master.
 """
@@ -41,8 +39,6 @@ _LAZY = ("lazy-apps", "lazy")
 _COOPERATIVE = ("async", "gevent", "asyncio")
 """Options for workers at whose exit uWSGI calls no Python."""
 
-_HALF_HOOKS = "py-call-osafterfork"
-
 _FAILED_APP = 22
 """Exit status of a worker that could not load its application. uWSGI 2.0.31 uwsgi.h."""
 
@@ -65,21 +61,6 @@ def refuse(options: Any, worker_id: int) -> None:
         )
 
 
-def warn(options: Any) -> None:
-    """Name an option with which uWSGI itself does not work on this interpreter.
-
-    Seen with uWSGI 2.0.30 alone: it calls `PyOS_AfterFork_Child` without `PyOS_BeforeFork` before,
-    and CPython 3.13 aborts there.
-    """
-    if option(options, _HALF_HOOKS) is not None and sys.version_info >= (3, 13):
-        log.warning(
-            "%s ends each worker of uWSGI right away on CPython 3.13 and later, with pasture or "
-            "without (Fatal Python error: PyMutex_Unlock): leave it out, or use "
-            "py-call-uwsgi-fork-hooks with enable-threads",
-            _HALF_HOOKS,
-        )
-
-
 def option(options: Any, name: str) -> str | None:
     """An option of uWSGI's as text, the last one given; None if it was not given."""
     value = options.get(name, options.get(name.encode()))
@@ -93,11 +74,7 @@ def option(options: Any, name: str) -> str | None:
 
 
 class Uwsgi(Engine):
-    """uWSGI's master, inside of uWSGI, whose module there is while it loads.
-
-    Its forks are C code's, which `begin` does not see; its command runs before there is such a
-    module.
-    """
+    """uWSGI's master, inside of uWSGI. Its forks are C code's, which `begin` does not see."""
 
     name = "uwsgi"
     loads_early = True
@@ -110,7 +87,6 @@ class Uwsgi(Engine):
 
     def check(self, started: Any) -> None:
         refuse(started.opt, started.worker_id())
-        warn(started.opt)
 
     def install(self) -> None:
         show_log()

@@ -1,8 +1,7 @@
 """A worker of uWSGI: its steps after the fork, and an exit without finalization.
 
-uWSGI ends a worker through C's `exit`, with a status that its master understands. On the way it
-finalizes Python, which would copy every shared page. Owns an exit before that, with the same status
-and the same functions called.
+uWSGI ends a worker through C's `exit`, and finalizes Python on the way, which would copy every
+shared page. Owns an exit before that, with the same status and the same functions called.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ def after_request(uwsgi: Any) -> None:
 
 
 def _leave(uwsgi: Any, status: int) -> None:
-    """Do what uWSGI's Python plugin does at the exit, but for the finalization.
+    """Do what uWSGI's Python plugin does at the exit, except the finalization.
 
     Source: uWSGI 2.0.31 plugins/python/python_plugin.c, uwsgi_python_atexit; CPython 3.14
     Python/pylifecycle.c, Py_FinalizeEx.

@@ -1,8 +1,7 @@
 """A gunicorn worker for ASGI that may become a mold: the end of its event loop, and proof of it.
 
-A promotion is a graceful end here too: the worker stops accepting, finishes its requests, ends the
-application's lifespan, cancels what is left of its tasks and closes the loop. Only then, with
-nothing running, it becomes a mold, whose workers make loops of their own and start the application
+The worker stops accepting, finishes its requests, ends the application's lifespan and closes the
+loop. Only then it becomes a mold, whose workers make loops of their own and start the application
 for themselves. Written for the worker `asgi` of gunicorn 24 to 27 and those of uvicorn 0.30 to
 0.54; leans on `Server.servers` and `Server.should_exit` of uvicorn's, whose method handles TERM.
 """

@@ -62,7 +62,7 @@ class GeventPromotable(Promotable):
 
 
 def _greenlets() -> Iterator[Hazard]:
-    """Those that have started and not ended, but for this one and the hub."""
+    """Those that have started and not ended, except this one and the hub."""
     hub: Any = gevent.get_hub()
     if hub._threadpool is not None:
         hub._threadpool.kill()

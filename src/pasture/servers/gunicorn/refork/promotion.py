@@ -118,7 +118,7 @@ class Promotable:
         Worker.handle_quit(self._worker, number, frame)
 
     def leave_service(self) -> None:
-        """Let go of what the main loop leaves open, but for listeners. After `run`."""
+        """Let go of what the main loop leaves open, except listeners. After `run`."""
         global _current
         learned.stop()
         _current = None

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from time import monotonic
 from typing import Any, NoReturn
 
 from pasture.errors import UnsupportedInterpreter
@@ -19,6 +20,7 @@ from pasture.fork_safety.libraries.gevent import gevent_has_patched
 from pasture.interpreter import native
 from pasture.log_lines import NO_REFORK, PREFIX
 from pasture.proc.parent import is_own_child
+from pasture.refork.shortage import Backoff
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.seal import seal
 from pasture.servers.gunicorn import asgi, cooperative
@@ -47,6 +49,7 @@ class ReforkingArbiter(SealingArbiter):
 
     def __init__(self, app: Any, settings: ServerSettings) -> None:
         self._refork: Refork | None = None
+        self.backoff = Backoff()
         self._reloading = self._stopping = False
         super().__init__(app, settings)
 
@@ -73,6 +76,7 @@ class ReforkingArbiter(SealingArbiter):
             self.log.warning(PREFIX + NO_REFORK, "there is no memory for a scoreboard")
             return
         self._refork = Refork(self, schedule, board)
+        self._reap_all = self._refork.reap_all
 
     def _why_not(self) -> str | None:
         if self.cfg.reload:
@@ -129,7 +133,12 @@ class ReforkingArbiter(SealingArbiter):
         self._report_workers()
         self._workers_are_forked()
 
-    def spawn_worker(self) -> int | None:
+    def try_again_later(self, error: Exception) -> None:
+        """The system has nothing for a process now."""
+        wait_s = self.backoff.failed(monotonic())
+        self.log.error("pasture: no new worker: %s; next try in %.0f s", error, wait_s)
+
+    def spawn_worker(self) -> Any:
         """Called by gunicorn at HUP, as often as there are to be workers."""
         if self._refork is None:
             return super().spawn_worker()
@@ -159,9 +168,6 @@ class ReforkingArbiter(SealingArbiter):
         super().handle_chld(*signal_and_frame)
 
     handle_cld = handle_chld
-
-    def _reap_all(self) -> None:
-        (super()._reap_all if self._refork is None else self._refork.reap_all)()
 
     def kill_worker(self, pid: int, number: int) -> None:
         """Signal a worker; forget one that a hook of the user's has waited for."""

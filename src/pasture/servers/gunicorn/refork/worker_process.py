@@ -24,7 +24,7 @@ from gunicorn.workers.base import Worker
 from pasture.errors import PastureError
 from pasture.own_values import generators
 from pasture.proc.parent import end_with_parent
-from pasture.refork.channel import MAX_TEXT, Channel
+from pasture.refork.channel import Channel
 from pasture.refork.mold import ENDING, Refused, Start, fork_for, make_mold, policy_of_molds
 from pasture.scoreboard.board import Row, Scoreboard
 from pasture.sealing import exit
@@ -104,7 +104,7 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
 
 def _leave_to_workers(channel: Channel, why: str) -> None:
     """Have the arbiter start as without pasture. Ends this process."""
-    channel.send("plain", why=why[:MAX_TEXT])
+    channel.send("plain", why=why)
     os._exit(0)
 
 
