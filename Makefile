@@ -45,8 +45,8 @@ $(foreach stamp,$(wildcard .venv/.stamp .venvs/*/.stamp),\
 
 help:
 	@awk '/^##@ /{printf "\n%s\n", substr($$0, 5)} \
-	    /^#: /{split(substr($$0, 4), row, " \\| "); printf "  %-24s %s\n", row[1], row[2]} \
-	    /^[a-z-]+:.*## /{split($$0, row, /:.*## /); printf "  %-24s %s\n", row[1], row[2]}' $(MAKEFILE_LIST)
+	    /^[a-z-]+:.*## /{split($$0, row, /:.*## /); printf "  %-24s %s\n", row[1], row[2]} \
+	    END {print "\nThe rest: docs/internals/targets.md"}' $(MAKEFILE_LIST)
 
 ##@ First
 
@@ -76,7 +76,6 @@ setup-matrix: $(MATRIX:%=.venvs/%/.stamp) ## .venvs/3.X for each interpreter of 
 lock: ## Pin what pyproject.toml names, in requirements/ (ARGS=--upgrade)
 	@tools/lock $(ARGS)
 
-#: build, wheels | Wheels and sdists in dist/; wheels for manylinux and musllinux, x86-64 and aarch64
 build:
 	@export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct); for package in . packages/*; do \
 	    tools/uv build --quiet --python "$$(tools/interpreters best)" --out-dir dist $$package || exit; \
@@ -123,11 +122,9 @@ typecheck: .venv/.stamp ## Strict mypy
 	@.venv/bin/mypy
 	@.venv/bin/mypy -p pypy.bench -p pypy.check
 
-#: pages, manual | docs/settings.md, docs/reference.md, parts of README.md; man pages and completion of shells
 pages: .venvs/3.14/.stamp
 	@$(PYTHON) tools/pages
 
-#: docs, docs-check | The documentation as a site in build/site, a broken link fails; looked at in a browser
 docs:
 	@NO_MKDOCS_2_WARNING=1 tools/docs-site $(ARGS)
 docs-check: docs .venvs/3.14/.stamp
@@ -136,7 +133,6 @@ docs-check: docs .venvs/3.14/.stamp
 manual: .venvs/3.14/.stamp
 	@$(PYTHON) tools/manual build/manual && ls build/manual build/manual/man1
 
-#: lint-packaging, -workflows | The conda recipe against pyproject.toml; .github/ and examples/ci
 lint-packaging:
 	@tools/uv run --quiet --no-project --with py-rattler-build tools/check-recipe
 
@@ -154,7 +150,6 @@ matrix:
 test-all: ## The whole suite, and the check build, on every interpreter of MATRIX
 	@$(MAKE) test MATRIX_WORDS="--whole $(MATRIX_WORDS)"
 
-#: test-wheel, -install, -try, -start, -debian | What users get: tools/test-artefact says what each needs
 test-wheel test-install test-try test-start test-debian:
 	@tools/test-artefact $(@:test-%=%) $(ARGS)
 test-start: docs
@@ -162,25 +157,24 @@ test-start: docs
 test-integration: .venv/.stamp ## Real servers
 	@.venv/bin/pytest tests/integration $(COMPANIONS:%=%/tests/integration) $(ARGS)
 
-test-commands: .venvs/3.14/.stamp ## Each command and option, mistyped, refused, interrupted; on an idle machine
+test-commands: .venvs/3.14/.stamp
 	@PASTURE_LONG=1 $(PYTHON) -m pytest -q tests/integration/test_command_tree.py tests/integration/test_interrupts.py $(ARGS)
 
-drill: .venvs/3.14/.stamp ## A leak, lost sharing, a hung worker: the words of log, top, doctor, explain and alerts
+drill: .venvs/3.14/.stamp
 	@mkdir -p var && rm -f var/drill.txt; DRILL=var/drill.txt $(PYTHON) -m pytest -q \
 	    tests/integration/test_drill.py $(ARGS); status=$$?; cat var/drill.txt; exit $$status
 
-test-hostile: $(MATRIX:%=.venvs/%/.stamp) ## Heaps that break assumptions, with the extension as users get it
+test-hostile: $(MATRIX:%=.venvs/%/.stamp)
 	@for minor in $(MATRIX); do .venvs/$$minor/bin/python -m pytest -q tests/hostile $(ARGS) || exit; done
 
-test-bindings: $(BINDING_BUILDS:%=.venvs/%/generator-packages.stamp) ## Objects of Cython, pybind11, nanobind, PyO3 and cffi; coverage
+test-bindings: $(BINDING_BUILDS:%=.venvs/%/generator-packages.stamp)
 	@for build in $(BINDING_BUILDS); do \
 	    .venvs/$$build/bin/python -m pytest -q tests/hostile -k "bindings or coverage" $(ARGS) || exit; \
 	done
 
-test-model: .venvs/3.14/.stamp ## 10,000 random graphs under both collectors
+test-model: .venvs/3.14/.stamp
 	@PASTURE_MODEL_GRAPHS=10000 $(PYTHON) -m pytest tests/model $(ARGS)
 
-#: test-native, -asan, -debug | The extension under its verifier; under AddressSanitizer; on debug builds
 test-native:
 	@tools/test-matrix --check-build-only $(MATRIX)
 test-native-asan: $(NATIVE_MATRIX:%=.venvs/%-asan/.stamp)
@@ -188,24 +182,21 @@ test-native-asan: $(NATIVE_MATRIX:%=.venvs/%-asan/.stamp)
 test-native-debug: $(NATIVE_MATRIX:%=.venvs/%-dbg/.stamp)
 	@tools/test-native debug "$(NATIVE_MATRIX)" $(ARGS)
 
-#: test-arm, test-machines | The same on arm64; images after a reboot and on other processors: both emulated
 test-arm:
 	@tools/test-native arm "$(ARM_PAGES)" $(ARGS)
 test-machines: .venvs/3.14/.stamp
 	@$(PYTHON) -m pytest -q tests/machines/images_elsewhere.py $(ARGS)
 
-test-mutants: .venvs/3.13/.stamp .venvs/3.14/.stamp ## One line of C changed at a time: the test of its claim must fail
+test-mutants: .venvs/3.13/.stamp .venvs/3.14/.stamp
 	@$(MAKE) .venvs/3.12/.stamp || echo "no CPython 3.12: what needs it is not tried"
 	@$(PYTHON) tests/mutants $(ARGS)
 
-test-failures: .venvs/$(FAILURES)/.stamp ## Each allocation and system call fails once: tests/failures
+test-failures: .venvs/$(FAILURES)/.stamp
 	@.venvs/$(FAILURES)/bin/python tests/failures $(ARGS)
 
-coverage: .venv/.stamp ## Branches and MC/DC of the C that the tests reach: docs/results/coverage.md
+coverage: .venv/.stamp
 	@.venv/bin/python tools/coverage $(COVERAGE_MATRIX) $(ARGS)
 
-#: fuzz, fuzz-channels | Random programs on the check builds (ARGS="--minutes 60"); messages of less trusted processes
-#: fuzz-identity | Random programs that fork, plain and in each way that pasture runs them; goes on where it stopped
 fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp)
 	@for minor in $(FUZZ_MATRIX); do \
 	    .venv/bin/python tests/fuzz --python $$minor $(ARGS) || failed=1; \
@@ -214,45 +205,40 @@ fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp)
 fuzz-channels fuzz-identity: .venvs/3.14/.stamp
 	@$(PYTHON) tests/fuzz/$(@:fuzz-%=%) $(ARGS)
 
-##@ Other people's programs and tests; hours, most go on where they stopped (ARGS="NAME...")
+# Other people's programs and tests: hours; most continue where they stopped (ARGS="NAME...")
 
-test-cpython: .venv/.stamp ## CPython's own tests in a sealed process (ARGS=--debug-build: assertions on)
+test-cpython: .venv/.stamp
 	@.venv/bin/python matrix/cpython $(CPYTHON_MATRIX) $(ARGS)
-#: test-cpython-collector, -all | With every full collection out of line; all of them, in three ways
 test-cpython-collector: .venv/.stamp
 	@.venv/bin/python matrix/cpython/collector.py 3.13 3.14 3.15 $(ARGS)
 test-cpython-all: .venv/.stamp
 	@.venv/bin/python matrix/cpython/everything.py $(CPYTHON_ALL_MATRIX) $(ARGS)
 
-#: test-packages, test-builds | Tests of numpy, Django, ... in a sealed child; builds of CPython of many shapes
 test-packages test-builds: .venv/.stamp
 	@.venv/bin/python $(@:test-%=matrix/%) $(ARGS)
 
-#: test-sites, test-versions | Applications of others: every answer and row; one on many versions of libraries
 test-sites: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.sites $(ARGS)
 test-versions: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.sites --versions $(ARGS)
-test-holding: .venvs/3.14/.stamp ## What programs hold
+test-holding: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.holding --resume $(ARGS)
-test-identity: .venvs/3.14/.stamp ## Who workers are and what they draw, plain and under pasture, of 16 engines
+test-identity: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.identity --resume $(ARGS)
-test-scripts: .venvs/3.14/.stamp ## Console scripts of others, by python and out of images
+test-scripts: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.scripts $(ARGS)
-test-engines: .venvs/3.14/.stamp ## Clusters and servers that are no requirement: Spark, Dask, granian
+test-engines: .venvs/3.14/.stamp
 	@$(PYTHON) -m pytest -q matrix/engines/checks $(ARGS)
-test-gpu: ## Training loops, servers and images on one GPU
+test-gpu:
 	@$(GPU_PYTHON) -m pytest -q -rs -c /dev/null --rootdir . -p no:cacheprovider benchmarks/gpu $(ARGS)
 test-libraries: .venvs/3.14/library-packages.stamp
 	@$(PYTHON) -m pytest -q -rs tests/libraries/each_library.py tests/libraries/each_end.py $(ARGS)
 
-#: test-image-recipes, -libraries | Jupyter, Ray, ... out of images; numpy, torch, ... before a seal and after
 test-image-recipes: $(patsubst %,.venvs/3.14/%-packages.stamp,image ray helper)
 	@$(PYTHON) -m pytest -q tests/image/test_image_examples.py tests/image/test_example_helpers.py $(ARGS)
 
-##@ Shows and measures
+##@ Measures
 
-#: demo-pool, -forkserver, -uwsgi, -celery | An example beside itself, without and with
 demo-pool: EXAMPLE = data_loader
 demo-uwsgi: EXAMPLE = uwsgi_server
 demo-celery: EXAMPLE = celery_worker
@@ -260,10 +246,9 @@ demo-%: EXAMPLE = $*
 demo-%: .venvs/3.14/.stamp
 	@$(PYTHON) -m examples.side_by_side examples/$(EXAMPLE).py $(ARGS)
 
-#: lab, lab-quick | The published experiments, run again: a table and var/lab/report.html; in minutes
 lab: .venvs/3.14/.stamp
 	@tools/services nginx >/dev/null; tools/services httperf >/dev/null; \
-	    .venvs/3.14/bin/pasture lab run --all --results var/lab $(ARGS)
+	    .venvs/3.14/bin/pasture lab --all --results var/lab $(ARGS)
 lab-quick:
 	@$(MAKE) lab ARGS="--quick $(ARGS)"
 
@@ -273,7 +258,6 @@ bench: ## List the benchmarks
 	    if (name !~ /^soak/) name = "bench-" name; sub(/^"""(`make [a-z-]*`: )?/, ""); \
 	    printf "  %-24s %s\n", name, $$0}'
 
-#: bench-NAME, soak-NAME | One of them, as in `make bench-site ARGS="--rounds 3"`
 MODULE = $(subst -,_,$*)
 bench-airflow: MODULE = airflow_executor
 bench-pytest: MODULE = pytest_workers
@@ -304,11 +288,9 @@ bench-gpu:
 bench-arm:
 	@for pages in $(ARM_PAGES); do tools/arm64 --pages $$pages -- -m benchmarks.page_sizes $(ARGS) || exit; done
 
-#: engines, agents | Every engine, and every agent before the fork, as it is and sealed: docs/results
 engines agents: .venvs/3.14/.stamp
 	@$(PYTHON) -m matrix.$@ $(ARGS)
 
-#: pypy-setup, -check, -bench | A root with RPython (needs root); its tests on our collector; three collectors
 pypy-setup:
 	@pypy/root setup
 pypy-check: .venvs/3.14/.stamp pypy-setup

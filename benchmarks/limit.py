@@ -1,4 +1,4 @@
-"""The number of workers that `pasture try --limit` counts, started under that limit and loaded.
+"""The workers that `pasture size` counts after a trial, started under its limit and loaded.
 
 For each policy: a trial counts the workers. They are started in a control group with the limit,
 loaded for minutes, and stopped; under `refork` they have a few generations meanwhile. Nothing may
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
@@ -21,13 +21,12 @@ from benchmarks.site import DATA, SITE, make_plan
 from matrix.herd import Herd, Load
 from pasture.proc.cgroup import read_usage
 from pasture.serving.settings import to_environment
-from pasture.sizing import parse_bytes
+from pasture.sizing import SPARE, parse_bytes, workers_in
 from pasture_lab.processes.cgroup import MemoryGroup, memory_group
 from pasture_tools.display import progress
 from pasture_tools.display.terminal import output_terminal
 from pasture_tools.launch.ports import listens
 from pasture_tools.trial import TrialPlan, run_trial, table
-from pasture_tools.trial.measurement import workers_under_limit
 
 DIRECTORY = DATA.parent / "limit"
 CLIENTS = 4
@@ -81,9 +80,8 @@ class Watch:
         return not self.kills()
 
 
-def serve(plan: TrialPlan, policy: str, workers: int, seconds: float) -> Outcome:
+def serve(plan: TrialPlan, limit: int, policy: str, workers: int, seconds: float) -> Outcome:
     """Start, load and stop a server in a group of its own."""
-    assert plan.limit_bytes is not None
     words = ["gunicorn", "-w", str(workers), plan.app]
     if policy == "refork":
         words = ["--refork", REFORKS, *words]
@@ -93,7 +91,7 @@ def serve(plan: TrialPlan, policy: str, workers: int, seconds: float) -> Outcome
         warm_file=DATA / "urls.txt",
     )
     with memory_group() as group:
-        group.limit(plan.limit_bytes)
+        group.limit(limit)
         env = {**plan.env, **(variables if policy != "refork" else {})}
         with Herd(words, directory=DIRECTORY, cwd=SITE, env=env, prefix=group.prefix) as herd:
             watch = Watch(herd, group)
@@ -116,12 +114,14 @@ def serve(plan: TrialPlan, policy: str, workers: int, seconds: float) -> Outcome
             )  # fmt: skip
 
 
-def first_that_is_killed(plan: TrialPlan, policy: str, counted: int) -> Iterator[Outcome]:
+def first_that_is_killed(
+    plan: TrialPlan, limit: int, policy: str, counted: int
+) -> Iterator[Outcome]:
     """Servers of more and more workers, up to the first of which a process is killed."""
     workers = counted
     while True:
         workers += max(1, round(counted * SEARCH_STEP))
-        outcome = serve(plan, policy, workers, SEARCH_S)
+        outcome = serve(plan, limit, policy, workers, SEARCH_S)
         yield outcome
         if outcome.kills or not outcome.started:
             return
@@ -148,21 +148,22 @@ def main(
 ) -> None:
     """Start the workers that a trial counts, under the limit; exit with 1 if one is killed."""
     plan = make_plan(requests, TRIAL_WORKERS, 1, policies, DIRECTORY / "logs")
-    plan = replace(plan, limit_bytes=parse_bytes(limit))
+    limit_bytes = parse_bytes(limit)
     with progress.for_console(Console(stderr=True)) as display:
         result = run_trial(plan, on_event=display.show)
     table.print_result(result, output_terminal())
     outcomes: list[Outcome] = []
     failed = False
     for found in result.policies:
-        assert plan.limit_bytes is not None
-        counted = workers_under_limit(plan.limit_bytes, found)
-        outcome = serve(plan, found.policy, counted, minutes * 60)
+        counted = workers_in(limit_bytes * (1 - SPARE), found.worst_moments)
+        outcome = serve(plan, limit_bytes, found.policy, counted, minutes * 60)
         say(outcome)
         failed = failed or bool(outcome.kills or outcome.unanswered or not outcome.stopped)
         failed = failed or not outcome.started
         outcomes.append(outcome)
-        for more in first_that_is_killed(plan, found.policy, counted) if search else ():
+        for more in (
+            first_that_is_killed(plan, limit_bytes, found.policy, counted) if search else ()
+        ):
             say(more)
             outcomes.append(more)
     DIRECTORY.mkdir(parents=True, exist_ok=True)

@@ -76,18 +76,22 @@ def _try(
     words += ["--urls-file", site.data / "urls.txt"]
     if (site.data / "headers.txt").exists():
         words += ["--urls-file", site.data / "headers.txt"]
-    words += ["--json", report, "--log-dir", site.data / "logs", "--chdir", site.data / site.chdir]
+    words += ["--json", report, "--log-dir", site.data / "logs"]
     words += ["--server-timeout", BOOT_S]
     known = {"PYTHONPATH": ""} | variables(site, {})
     for name in ("PYTHONHASHSEED", "PYTHONUNBUFFERED"):  # as users have it
         del known[name]
-    for name in dict.fromkeys(("PYTHONPATH", *site.env)):
-        words += ["--env", f"{name}={known[name]}"]
     for name, value in more.items():
         words += ["--env", f"{name}={value}"]
     with (site.data / "try.txt").open("w") as output:
         command = [str(word) for word in (*words, "--", *site.arguments)]
-        done = subprocess.run(command, env=known, cwd=site.data, stdout=output, stderr=output)
+        done = subprocess.run(
+            command,
+            env=known,
+            cwd=site.data / site.chdir,
+            stdout=output,
+            stderr=output,
+        )
     if done.returncode != 0:
         end = "\n".join((site.data / "try.txt").read_text().splitlines()[-15:])
         raise click.ClickException(f"pasture try ended with {done.returncode}:\n{end}")

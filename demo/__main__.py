@@ -21,12 +21,12 @@ def main(arguments: list[str]) -> None:
     REPORTS.mkdir(exist_ok=True)
     trial = [
         *(sys.executable, "-m", "pasture", "try", "meadow.wsgi:application"),
-        *("--chdir", str(SITE)),
         *("--urls-file", str(DATA / "urls.txt")),
         *("--urls-file", str(DATA / "headers.txt")),
         *("--html", str(REPORTS / "demo.html")),
         *("--json", str(REPORTS / "demo.json")),
     ]
+    os.chdir(SITE)
     os.execv(sys.executable, [*trial, *arguments])
 
 

@@ -6,7 +6,7 @@ set -eu
 workers=$1
 shift
 image=${XDIST_IMAGE:-$PWD/.xdist.img}
-if ! pasture image check "$image" >/dev/null 2>&1; then
+if ! pasture image show --check "$image" >/dev/null 2>&1; then
     pasture image build -o "$image" --options=-u --preload "${XDIST_PRELOAD:-pytest,xdist.remote}"
 fi
 PASTURE_IMAGE=$image

@@ -1,9 +1,9 @@
 """Boots gunicorn and uvicorn with each agent, and writes docs/results/agents.md.
 
 Without names: all of agents.toml, and the page. Each boot's outcome is kept in results.jsonl; a run
-takes up where the last one left off, and --again starts over. The exit status is 1 where a
-worker was not sealed, marks were lost or came twice, or the seal named what copes with a fork, in a
-row that does not own up to it.
+takes up where the last one left off, and --again starts over. The exit status is 1 where
+marks were lost or came twice, where the seal named what copes with a fork, and where a server was
+sealed or not against its row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def boots(
     for minor, agent, server in product(minors if with_stock else (), agents, servers):
         if minor in WITH_STOCK:
             yield agent, server, minor, "stock"
-            if server == "gunicorn" and agent.reports == "workers":
+            if server == "gunicorn" and not agent.plain:
                 yield agent, server, minor, "refork"
 
 

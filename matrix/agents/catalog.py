@@ -30,12 +30,10 @@ class Agent:
     place: str = "import"
     kinds: Sequence[str] = ()
     by_clock: bool = False
-    reports: str = "workers"
     service: str = ""
     tls: bool = False
     scrape: str = ""
-    breaks: bool = False
-    named: bool = False
+    plain: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
     after: str = ""
@@ -45,7 +43,7 @@ class Agent:
     @property
     def measured(self) -> dict[str, object]:
         """What decides what is run: a result holds as long as this is the same."""
-        texts = ("title", "breaks", "named", "before", "after", "pasture", "advice")
+        texts = ("title", "plain", "before", "after", "pasture", "advice")
         return {k: v for k, v in dataclasses.asdict(self).items() if k not in texts}
 
 

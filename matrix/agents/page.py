@@ -136,7 +136,7 @@ def _private(rows: Sequence[Row]) -> str:
 def _missing(agent: Agent, rows: Sequence[Row]) -> Iterator[str]:
     """What requests to one server had reported, and did not arrive."""
     runs = [row.sealed for row in rows if not row.failure]
-    if not (runs and agent.kinds):
+    if agent.plain or not (runs and agent.kinds):
         return
     server = rows[0].server
     if agent.by_clock:
@@ -168,19 +168,20 @@ def _memory(run: Run | None) -> str:
 
 
 def complaints(rows: Sequence[Row]) -> Iterator[str]:
-    """What is not as it should be, a line each: not sealed, lost, twice, named without need."""
+    """What is not as it should be, a line each: sealed or not without need, lost, twice, named."""
     for row in rows:
         where = f"{row.agent.name}, {row.server}, {row.sealed.python}"
-        if row.agent.breaks:
-            continue
-        if row.failure:
+        if row.agent.plain:  # what plain workers then do is theirs
+            if row.sealed.reason is None and not row.failure:
+                yield f"{where}: it is sealed"
+        elif row.failure:
             yield f"{where}: {row.failure.splitlines()[0]}"
         elif row.sealed.reason is not None:
             yield f"{where}: {row.sealed.reason}"
-        elif row.agent.reports != "parent":
+        else:
             yield from (f"{where}: {what}" for what in _undelivered(row))
             # What copes with a fork must not keep `--strict` from starting.
-            yield from (f"{where}: {what}" for what in row.sealed.hazards if not row.agent.named)
+            yield from (f"{where}: {what}" for what in row.sealed.hazards)
 
 
 def _undelivered(row: Row) -> Iterator[str]:

@@ -123,6 +123,13 @@ def register_memory_type(kind: type, /) -> None:
 def type_has_end(kind: type, /) -> bool:
     """Whether `immortalize` leaves all objects of a type mortal, for what the type itself shows."""
 
+def dead_objects() -> list[tuple[type, int, int]]:
+    """What earlier seals have made immortal, and the roots and all mortal objects do not lead to.
+
+    Returns:
+        Objects and bytes of each type; none where this process is not known to be sealed.
+    """
+
 def unfreeze_mortal() -> None:
     """Take out of what is frozen all that the last `immortalize` left mortal.
 
@@ -433,6 +440,23 @@ def isolate_streams(streams: tuple[tuple[int, int], ...], epolls: tuple[int, ...
 
     Raises:
         OSError: one stream had to be closed, or one epoll left as it is; the others are done.
+    """
+
+def write_mapping(start: int, length: int, file: int, at: int, /) -> None:
+    """Write whole OS pages of this process that can be read, to a file from `at` on.
+
+    Args:
+        length: bytes. Pages of zeros are passed over.
+
+    Raises:
+        OSError: there is no room for them.
+    """
+
+def replace_mapping(start: int, length: int, file: int, at: int, is_writable: bool, /) -> None:
+    """Map a file from `at` on in the place of what is mapped there, shared with later children.
+
+    Raises:
+        OSError: nothing has changed.
     """
 
 def adopt_orphans(on: bool = True, /) -> bool:

@@ -18,8 +18,6 @@ REFORK_FAILED = "refork to generation %s failed: %s; generation %s goes on; %s"
 REFORKED = "all workers are of generation %s"
 NO_SEAL = "no seal: %s"
 FAILED_IN_PARENT = "the import failed in the parent: "
-WARM_UP_STEP = "warm-up: %s"
-WARM_UP_END = "warm-up: %s requests, %s failed"
 
 
 def _never_disabled(logger: logging.Logger) -> logging.Logger:

@@ -57,6 +57,7 @@ class Reason(StrEnum):
     PROCESS = "process"
     EVENT_LOOP = "event-loop"
     TIMER = "timer"
+    HANDLER = "signal-handler"
     MEMORY = "shared-memory"
     FILE = "exclusive-file"
 
@@ -66,7 +67,8 @@ SHARED = "would be held by all workers together"
 
 ACCEPTABLE: Mapping[str, frozenset[Reason]] = MappingProxyType(
     {
-        "threads": frozenset((Reason.THREAD, Reason.NATIVE_THREAD, Reason.TIMER)),
+        "threads": frozenset((Reason.THREAD, Reason.NATIVE_THREAD)),
+        "signals": frozenset((Reason.TIMER, Reason.HANDLER)),
         "locks": frozenset((Reason.LOCK,)),
         "listeners": frozenset((Reason.LISTENER,)),
         "processes": frozenset((Reason.PROCESS,)),

@@ -82,7 +82,7 @@ PLACED = {
     "doctor_hung": Program((ARMED, "doctor", "--hung", "{worker}")),
     "top": Program((ARMED, "top", "--once", "--interval", "0.1", "{parent}")),
     "image_build": Program((ARMED, *IMAGE[2:]), made=("app.img",)),
-    "image_check": Program((ARMED, "image", "check", "app.img"), needs_image=True),
+    "image_check": Program((ARMED, "image", "show", "--check", "app.img"), needs_image=True),
     "image_show": Program((ARMED, "image", "show", "app.img"), needs_image=True),
 }
 

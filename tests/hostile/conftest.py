@@ -20,7 +20,7 @@ import pytest
 from tests.ready_interpreter import IN_CHILD, ReadyInterpreter
 
 EXTENSIONS = Path(__file__).parent / "extensions"
-TIMEOUT_S = 150
+TIMEOUT_S = 500
 
 PRELUDE = (
     IN_CHILD

@@ -74,12 +74,14 @@ def check(call, name="text"):
 """
 
 
+@pytest.fixture
+def run(run_program, build_extension):
+    return lambda source: run_program(HEAP + CHECK + source, path=[build_extension("oldabi")])
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
-def test_two_to_the_31st_references_leave_it_alive(run_program, build_extension):
-    out = run_program(
-        f"""
-{HEAP}
-{CHECK}
+def test_two_to_the_31st_references_leave_it_alive(run):
+    out = run(f"""
 names = {[*OBJECTS.values()]}
 calls = (("take", oldabi.take), ("give", oldabi.give))
 probed = [(change, eval(name, sets[call])) for call, change in calls for name in names]
@@ -91,19 +93,14 @@ def work():
         wait_until_restored([op for _, op in probed], gc.collect)
     return [(call, check(call, name)) for call, _ in calls for name in names]
 in_child(work)
-""",
-        path=[build_extension("oldabi")],
-    )
+""")
     assert out == f"{[(call, 'alive') for call in ('take', 'give') for _ in OBJECTS]}\n"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
-def test_automatic_collections_are_enough(run_program, build_extension):
+def test_automatic_collections_are_enough(run):
     """The program asks for no full collection; the worker makes objects, as workers do."""
-    out = run_program(
-        f"""
-{HEAP}
-{CHECK}
+    out = run(f"""
 def make_objects():
     kept = [[i] for i in range(300_000)]
 def work():
@@ -113,18 +110,13 @@ def work():
         wait_until_restored([sets[call]["text"] for call in {CALLS}], make_objects)
     return [check(call) for call in {CALLS}]
 in_child(work)
-""",
-        path=[build_extension("oldabi")],
-    )
+""")
     assert out == "['alive', 'alive', 'alive']\n"
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="objects are mortal before CPython 3.12")
-def test_a_grandchild_of_another_seal_is_as_safe(run_program, build_extension):
-    out = run_program(
-        f"""
-{HEAP}
-{CHECK}
+def test_a_grandchild_of_another_seal_is_as_safe(run):
+    out = run(f"""
 def half():
     for _ in range({STEPS // 2}):
         for call in ("take", "give"):
@@ -139,9 +131,7 @@ def work():
     in_child(rest)
     return check("take"), check("give")
 in_child(work)
-""",
-        path=[build_extension("oldabi")],
-    )
+""")
     assert out == "('alive', 'alive')\n" * 2
 
 

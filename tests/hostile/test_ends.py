@@ -489,20 +489,17 @@ def test_a_dropped_object_gives_back_after_the_seal_what_it_gives_back_without(r
 
 @pytest.mark.parametrize("at", [3, 9, 10, 24, 25, 42])
 def test_a_tuple_that_is_being_filled_during_the_seal_can_still_grow(run_program, at):
-    out = run_program(
-        f"""
+    out = run_program(f"""
 def item(i):
     if i == {at}: pasture.seal()
     return [i]
 print(sum(map(len, tuple(item(i) for i in range(60)))))
-"""
-    )
+""")
     assert out == "60\n"
 
 
 def test_pools_of_a_program_that_seals_for_each_leave_no_descriptor_open(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 import multiprocessing, concurrent.futures
 context = multiprocessing.get_context("fork")
 def descriptors(): return len(os.listdir("/proc/self/fd"))
@@ -523,8 +520,7 @@ batch(); gc.collect(); before = descriptors()
 for _ in range(4): batch()
 gc.collect()
 print(descriptors() - before)
-"""
-    )
+""")
     assert out == "0\n"
 
 
@@ -557,8 +553,7 @@ def test_threads_that_were_never_joined_give_back_their_stacks_when_they_are_dro
 
 @pytest.mark.immortality
 def test_a_seal_that_finds_nothing_new_keeps_little_memory(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 def private_kib():
     with open("/proc/self/smaps_rollup") as lines:
         return sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
@@ -566,15 +561,13 @@ for _ in range(5): pasture.seal()
 before = private_kib()
 for _ in range(40): pasture.seal()
 print(private_kib() - before)
-"""
-    )
+""")
     assert int(out) < 40 * 30
 
 
 @pytest.mark.immortality
 def test_holes_are_plugged_again_when_much_is_new_and_in_a_child(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 def plugged():
     counts = {step.name: step.counts for step in pasture.seal().steps}
     return counts["plug-pymalloc"].get("blocks", 0) > 0
@@ -582,8 +575,7 @@ first, second = plugged(), plugged()
 new = [[i] for i in range(5000)]
 print(first, second, plugged(), plugged())
 in_child(plugged)
-"""
-    )
+""")
     assert out == "True False True False\nTrue\n"
 
 
@@ -628,8 +620,7 @@ def test_what_only_lets_go_of_others_is_sealed_and_so_is_what_many_objects_hold(
 
 @pytest.mark.immortality
 def test_a_file_at_the_root_of_a_graph_leaves_only_what_is_near_mortal_and_says_so(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 import pickle
 class Node:
     def __init__(self, parent, depth):
@@ -653,15 +644,13 @@ def close():
     return os.path.exists(f"/proc/self/fd/{held}")
 in_child(close)
 del beside
-"""
-    )
+""")
     note = "objects that own open files or sockets stay private; 3 levels of their owners, too"
     assert out == f"True 1 () {note}\n[False, False, False, False, True, True]\nFalse\nended\n"
 
 
 def test_many_objects_that_are_each_owned_by_few_all_end(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 ended = []
 class Ends:
     def __del__(self): ended.append(1)
@@ -671,15 +660,13 @@ holders = [Holder() for _ in range(2000)]
 report = pasture.seal()
 holders.clear()
 print(len(ended), report.warnings)
-"""
-    )
+""")
     assert out == "2000 ()\n"
 
 
 @pytest.mark.immortality
 def test_a_datetime_without_a_time_zone_owns_nothing_that_freed_memory_behind_it_names(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 from datetime import datetime
 class Ends:
     def __del__(self): print("ended")
@@ -691,8 +678,7 @@ del freed
 kept = [datetime(2000, 1, 1) for _ in range(500)]
 assert pasture.seal().sealed
 print(sum(map(_native.is_immortal, kept)), _native.is_immortal(ends))
-"""
-    )
+""")
     assert out == "500 False\nended\n"
 
 

@@ -341,14 +341,12 @@ say("goes on")
 
 
 def test_a_finalizer_that_takes_all_out_of_sys_modules_at_the_end_ends_itself(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 class Takes:
     def __del__(self):
         while sys.modules: sys.modules.popitem()
         print("ended", flush=True)
 pasture.seal()
 takes = Takes(); takes.itself = takes; del takes
-"""
-    )
+""")
     assert out == "ended\n"

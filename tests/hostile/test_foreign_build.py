@@ -118,7 +118,7 @@ def test_one_build_of_the_extension_seals_in_every_build_of_its_version():
     for python in builds:
         command = [python, "-X", "faulthandler", "-c", SEALING, _native.__file__]
         done = subprocess.run(
-            [*command, REPOSITORY / "src"], capture_output=True, text=True, timeout=120
+            [*command, REPOSITORY / "src"], capture_output=True, text=True, timeout=300
         )
         assert done.returncode == 0, f"{python}: {done.stderr}"
         found = json.loads(done.stdout)

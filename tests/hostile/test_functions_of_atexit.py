@@ -167,7 +167,7 @@ def test_the_program_ends_as_without_a_seal(name, tmp_path):
             [sys.executable, "-W", "ignore", "-c", PROGRAM + PROGRAMS[name], how, str(file)],
             capture_output=True,
             text=True,
-            timeout=150,
+            timeout=300,
         )
         left = file.read_text() if file.exists() else None
         seen[how] = (done.returncode, done.stdout, done.stderr, left)
@@ -192,6 +192,6 @@ sys.exit(7)
         [sys.executable, "-c", PROGRAM + source, "sealed"],
         capture_output=True,
         text=True,
-        timeout=150,
+        timeout=300,
     )
     assert (done.returncode, "'raised'" in done.stderr) == (7, True), done.stderr

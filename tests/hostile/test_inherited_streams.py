@@ -46,7 +46,7 @@ if serving == 0:
 for server in (lines, lines6, named, pages, calls):
     server.socket.close()
 
-ROUNDS, CHILDREN, LIMIT_S = 12, 4, 20
+ROUNDS, CHILDREN, LIMIT_S = 12, 4, 300
 
 def result_of(ask, word):
     try:
@@ -199,7 +199,7 @@ def test_without_a_dead_end_they_do(run_program):
     """What the other tests compare with; more rounds until it shows."""
     source = CLIENTS["tcp"][0].replace("address))", "address), armed=False)")
     for _ in range(20):
-        children, _ = run_program(SERVERS.replace("4, 20", "4, 2") + source).splitlines()
+        children, _ = run_program(SERVERS.replace("4, 300", "4, 2") + source).splitlines()
         if set(children) - set("o "):
             return
     pytest.fail("children of plain Python have read their own answers alone")

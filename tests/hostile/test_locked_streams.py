@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-TIMEOUT_S = 15
+TIMEOUT_S = 300
 
 PROGRAM = """
 import os, select, sys, threading, time

@@ -66,7 +66,7 @@ def seal_in(group: Group, headroom_bytes: int) -> tuple[dict[str, object], str]:
     with subprocess.Popen(command, **pipes, preexec_fn=join) as process:
         process.stdout.readline()
         group.leave(headroom_bytes)
-        out, _ = process.communicate(b"\n", timeout=60)
+        out, _ = process.communicate(b"\n", timeout=300)
     assert process.returncode == 0, f"ended with {process.returncode}: the group's limit?"
     report, child = out.decode().splitlines()
     return json.loads(report), child

@@ -39,8 +39,7 @@ ASKED.clear()
 
 
 def test_a_seal_and_collections_ask_no_key_of_a_class(run_program):
-    out = run_program(
-        f"""
+    out = run_program(f"""
 {ODD}{SEALS}
 pasture.seal()
 print(ASKED)
@@ -49,15 +48,13 @@ gc.collect(); pasture.collect(); pasture.collect(frozen=True)
 print(ASKED)
 pasture.seal()
 print(ASKED)
-"""
-    )
+""")
     assert out == "[]\n[]\n[]\n"
 
 
 @pytest.mark.immortality
 def test_a_class_whose_names_cannot_be_known_ends_as_without_pasture(run_program):
-    out = run_program(
-        f"""
+    out = run_program(f"""
 {ODD}
 ended = []
 class Equal(Odd):
@@ -80,14 +77,12 @@ pasture.seal()
 print([_native.is_immortal(one) for one in kept])
 kept.clear()
 print(ended)
-"""
-    )
+""")
     assert out == "[False, False, True]\n[1, None]\n"
 
 
 def test_the_end_of_a_child_asks_no_key_of_a_class(run_program):
-    out = run_program(
-        f"""
+    out = run_program(f"""
 {ODD}
 class Finalized:
     def __del__(self): pass
@@ -104,21 +99,18 @@ if pid := os.fork():
 else:
     new = make()
     ASKED = Loud()  # to the last moment
-"""
-    )
+""")
     assert out == "parent\n"
 
 
 @pytest.mark.immortality
 def test_a_type_in_c_whose_names_cannot_be_known_has_an_end(run_program):
-    out = run_program(
-        f"""
+    out = run_program(f"""
 {ODD}
 import array
 names = next(one for one in gc.get_referents(array.array) if type(one) is dict)
 before = _native.type_has_end(array.array)
 names[Odd("close.more")] = None
 print(before, _native.type_has_end(array.array))
-"""
-    )
+""")
     assert out == "False True\n"

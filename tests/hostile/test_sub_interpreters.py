@@ -76,8 +76,7 @@ interpreters.destroy(other)
 
 
 def test_a_child_with_one_that_is_still_there_ends_as_without_a_seal(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 try: import _interpreters as interpreters
 except ImportError: import _xxsubinterpreters as interpreters
 class Ends:
@@ -96,8 +95,7 @@ for seal in (plain, pasture.seal):
     statuses.append(os.waitpid(pid, 0)[1])
 print(statuses, flush=True)
 os._exit(0)
-"""
-    )
+""")
     *ended, statuses = out.splitlines()
     first, second = ast.literal_eval(statuses)
     assert (first, len(ended) % 2) == (second, 0)

@@ -93,4 +93,4 @@ def test_programs_out_of_one_image_are_one_group(images: Images, start) -> None:
     unused = pasture("top", "--image", str(Path(__file__)), "--once")
     assert unused.returncode != 0 and "no program runs out of" in unused.stderr
     plain = pasture("top", "--image", str(os.getpid()), "--once")
-    assert plain.returncode == 2 and "is not out of an image" in plain.stderr
+    assert plain.returncode == 2 and "does not run out of an image" in plain.stderr

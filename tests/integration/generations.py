@@ -8,6 +8,8 @@ import urllib.request
 from collections import Counter
 from pathlib import Path
 
+from running import TIMEOUT_S
+
 from pasture.scoreboard.reader import read_scoreboard
 
 REFORKED = "pasture: all workers are of generation "
@@ -83,7 +85,7 @@ def serve_until(server, generation):
             if name > 600 and name % 50 < CLIENTS and complete in server.log:
                 return
             url = f"http://127.0.0.1:{server.port}/serve"
-            with urllib.request.urlopen(url, data=str(name).encode(), timeout=30) as answer:
+            with urllib.request.urlopen(url, data=str(name).encode(), timeout=TIMEOUT_S) as answer:
                 answered.append(answer.read())
 
     clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
@@ -114,8 +116,8 @@ def assert_ends_without_a_trace(server):
 
 
 def assert_port_is_free(server):
-    """Within a second: an ending process gives up its memory before its files."""
-    deadline = time.monotonic() + 1
+    """Soon: an ending process gives up its memory before its files."""
+    deadline = time.monotonic() + TIMEOUT_S
     while True:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -3,13 +3,14 @@
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 from unittest.mock import patch
 
 import click
@@ -22,10 +23,16 @@ from pasture_tools.cli.run import command as pasture_run
 from pasture_tools.launch.ports import listens
 from pasture_tools.launch.session import Group, environment
 
-__all__ = ["TIMEOUT_S", "Running", "environment", "listens", "waits_in_select"]
+__all__ = ["TIMEOUT_S", "Running", "completed", "environment", "listens", "waits_in_select"]
 
-TIMEOUT_S = 30
+TIMEOUT_S = 300  # of a machine under load: no test shows how long anything takes
 PASTURE_RUN = [sys.executable, "-m", "pasture", "run"]
+
+
+def completed(command: Sequence[object], **how: Any) -> subprocess.CompletedProcess[str]:
+    """A program that has ended by itself, with what it wrote."""
+    how = {"capture_output": True, "text": True, "timeout": TIMEOUT_S} | how
+    return subprocess.run([str(word) for word in command], **how)
 
 
 class Running(Group):

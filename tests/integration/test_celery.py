@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
-from running import Running, environment
+from running import TIMEOUT_S, Running, environment
 
 from matrix.redis_server import redis_server
 from pasture.proc.tree import is_running
@@ -21,7 +22,6 @@ pytest.importorskip("redis")
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
-TIMEOUT_S = 40
 
 
 @pytest.fixture(scope="module")
@@ -37,10 +37,9 @@ def broker(tmp_path_factory):
 class Worker(Running):
     """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
 
-    timeout_s = TIMEOUT_S
-
     def __init__(self, command, directory, broker, env):
         super().__init__(command, directory / "celery.log", {**env, "HERD_BROKER": broker})
+        self.folder = Path(tempfile.mkdtemp(dir=directory))
         self.app = celery.Celery("client", broker=broker, backend=broker)
 
     def send(self, task, *args):
@@ -295,12 +294,87 @@ def test_a_pool_that_does_not_fork_is_a_warning_for_the_import(work):
     assert worker.call("add", 1, 2) == 3
 
 
-@pytest.mark.skipif(celery.VERSION < (5, 7), reason="this Celery always forks")
+SPAWN = {"conf": {"worker_pool_start_method": "spawn"}}
+spawns = pytest.mark.skipif(celery.VERSION < (5, 7), reason="this Celery always forks")
+
+
+def outcomes(worker):
+    """What tasks come to, whose processes fail, are killed, or are stopped."""
+
+    def outcome(result):
+        try:
+            return result.get(timeout=TIMEOUT_S)
+        except Exception as error:
+            return type(error).__name__
+
+    send = worker.send
+    found = [
+        outcome(result)
+        for result in (
+            send("add", 1, 2),
+            send("retry_twice"),
+            send("add", 1, "x"),
+            worker.app.send_task("herd_tasks.add", args=(0, 0, 30), soft_time_limit=1),
+            worker.app.send_task("herd_tasks.add", args=(0, 0, 30), time_limit=1),
+            worker.app.send_task("herd_tasks.end_once", args=(str(worker.folder / "ended"),)),
+        )
+    ]
+    revoked = send("add", 0, 0, 30)
+    worker.wait_for(lambda: revoked.id in worker.log, "a start")
+    worker.app.control.revoke(revoked.id, terminate=True)
+    found.append(outcome(revoked))
+    last = send("add", 7, 8, 1)
+    worker.wait_for(lambda: last.id in worker.log, "a start")
+    found += [worker.stop(), outcome(last)]
+    return found
+
+
+@spawns
 @pytest.mark.once
-def test_a_pool_of_fresh_interpreters_is_refused(work):
-    worker = work(ready=False, conf={"worker_pool_start_method": "spawn"})
+def test_tasks_of_a_spawned_pool_come_to_the_same(work):
+    plain = outcomes(work("--max-tasks-per-child", "3", plain=True, **SPAWN))
+    worker = work("--max-tasks-per-child", "3", **SPAWN)
+    assert outcomes(worker) == plain
+    assert plain[:7] == [
+        *(3, 2, "TypeError", "SoftTimeLimitExceeded", "TimeLimitExceeded", "ended"),
+        "TaskRevokedError",
+    ]
+    assert plain[7:] == [0, 15]
+    assert worker.log.count(SEALED) == 1 and "spawned, not forked" not in worker.log
+
+
+@spawns
+@pytest.mark.once
+def test_a_cold_shutdown_of_a_spawned_pool_ends_alike(work):
+    ends = []
+    for plain in (True, False):
+        worker = work(plain=plain, **SPAWN)
+        running = worker.send("add", 0, 0, 30)
+        worker.wait_for(lambda running=running, worker=worker: running.id in worker.log, "a start")
+        pool = worker.children()
+        worker.process.send_signal(signal.SIGQUIT)
+        ends.append((worker.wait_for_end(), running.state))
+        worker.wait_for(lambda pool=pool: not any(map(is_running, pool)), "an end of all")
+    assert ends[0] == ends[1]
+
+
+@spawns
+@pytest.mark.immortality
+def test_a_spawned_pool_shares_as_a_forked_one(work):
+    private = []
+    for given in ({}, SPAWN):
+        worker = work(**given)
+        private.append(max(answer["private"] for answer in read_with_all(worker)))
+        assert worker.stop() == 0
+    assert private[1] < private[0] + 4_000_000
+
+
+@spawns
+@pytest.mark.once
+def test_a_limit_of_private_memory_needs_a_pool_that_forks(work):
+    worker = work(options=("--max-uss", "100M"), ready=False, **SPAWN)
     assert worker.process.wait(TIMEOUT_S) == 2
-    assert "starts fresh interpreters" in worker.log
+    assert "--max-uss counts in pool processes that this one forks" in worker.log
 
 
 @pytest.mark.once

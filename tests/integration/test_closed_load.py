@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import psutil
 import pytest
+from running import TIMEOUT_S
 
 from pasture.warmup.requests import Request
 from pasture_tools.launch.ports import free_port
@@ -20,7 +21,6 @@ from pasture_tools.trial.server import RunFiles
 
 pytestmark = pytest.mark.once
 
-TIMEOUT_S = 60
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 

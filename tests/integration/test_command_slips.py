@@ -6,15 +6,13 @@ Each comes to a sentence with what to do, and no traceback.
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import completed
 
 pytestmark = pytest.mark.once
-
-TIMEOUT_S = 120
 
 
 @pytest.fixture
@@ -32,10 +30,7 @@ def shop(tmp_path: Path) -> Path:
 def pasture(folder: Path, *words: str) -> tuple[int, str]:
     bin_folder = str(Path(sys.executable).parent)
     environ = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}"}
-    done = subprocess.run(
-        [sys.executable, "-m", "pasture", *words],
-        cwd=folder, env=environ, capture_output=True, text=True, timeout=TIMEOUT_S,
-    )  # fmt: skip
+    done = completed([sys.executable, "-m", "pasture", *words], cwd=folder, env=environ)
     return done.returncode, done.stderr
 
 

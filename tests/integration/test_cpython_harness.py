@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import TIMEOUT_S
 
 pytestmark = pytest.mark.once
 
@@ -78,7 +79,7 @@ def package(tmp_path: Path) -> Path:
 def run(package: Path, module: str, *words: str) -> tuple[int, list[tuple[str, str]]]:
     results = package / "results"
     command = [sys.executable, str(PROGRAM), str(results), module, "100", "--site", str(package)]
-    done = subprocess.run([*command, *words], cwd=package, capture_output=True, timeout=150)
+    done = subprocess.run([*command, *words], cwd=package, capture_output=True, timeout=TIMEOUT_S)
     lines = [json.loads(text) for text in results.read_text().splitlines()]
     return done.returncode, [(each["test"].rpartition(".")[2], each["outcome"]) for each in lines]
 

@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from running import completed
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEMO = REPOSITORY / "demo"
@@ -71,15 +71,7 @@ def run(arguments: Sequence[str | Path], database: Path, stdin: str = "", seed: 
         "PYTHONHASHSEED": str(seed),
         "PYTHONPATH": str(DEMO),
     }
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = completed([sys.executable, *arguments], env=environment, input=stdin)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -4,11 +4,11 @@ A worker that loads for itself seeds each generator by itself, unless the progra
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import completed
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "drawing.py"
 SEEDED = [
@@ -48,13 +48,7 @@ sys.meta_path.append(Finder())
 def shared(within: str = "", before: str = "", after: str = "") -> tuple[list[str], list[str]]:
     """Names of generators that two children share, and the hazards."""
     pytest.importorskip("numpy")
-    done = subprocess.run(
-        [sys.executable, str(PROGRAM), before, within, after],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = completed([sys.executable, str(PROGRAM), before, within, after])
     assert done.returncode == 0, done.stderr
     assert not done.stderr
     names, hazards = json.loads(done.stdout)

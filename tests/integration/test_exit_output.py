@@ -36,7 +36,7 @@ def run(folder, program, *, sealed, in_child, read=subprocess.Popen.communicate)
     return process.returncode, output, errors
 
 
-LATE_S = 6  # longer than any lock is waited for
+LATE_S = 1  # longer than any lock is waited for
 
 
 def read_late(process):
@@ -46,6 +46,8 @@ def read_late(process):
 
 SLOW = """
 import threading
+from pasture.sealing import exit
+exit.LOCK_LIMIT_S = 0.5
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 sys.stdout.write("x" * 300_000)
 class Slow:

@@ -5,12 +5,12 @@ The oracle is CPython itself: the same program without pasture.
 
 import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from running import completed
 
 pytestmark = pytest.mark.interpreter
 
@@ -51,7 +51,7 @@ def look(policy, file, *, ways=FEW_WAYS, host="fork", launch=("exit_ways.py",)):
     Returns:
         Dict of way, or "parent", to (output, errors); a child's status is in the output.
     """
-    done = subprocess.run(
+    done = completed(
         [
             sys.executable,
             "-W",
@@ -63,9 +63,6 @@ def look(policy, file, *, ways=FEW_WAYS, host="fork", launch=("exit_ways.py",)):
             *ways,
         ],
         cwd=PROGRAMS,
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     outputs, errors = parts_of(done.stdout), parts_of(done.stderr)
@@ -118,7 +115,7 @@ def test_so_it_does_in_processes_of_multiprocessing(host, tmp_path):
 
 def workers_that_end(tmp_path, sealed, ends, *, command):
     """Status of gunicorn, and how each worker ended by its log."""
-    done = subprocess.run(
+    done = completed(
         [sys.executable, "-W", "ignore", *command],
         cwd=PROGRAMS,
         env={
@@ -127,9 +124,6 @@ def workers_that_end(tmp_path, sealed, ends, *, command):
             "CONTROL_SOCKET": str(tmp_path / "control"),
             "SEALED": "1" * sealed,
         },
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     assert ("pasture: policy seal" in done.stderr) == sealed, done.stderr
     booted = done.stderr.count("Booting worker")
@@ -202,9 +196,7 @@ if child:
     os.waitpid(child, 0)
     print("parent", os.getpid(), flush=True)
 """
-    out = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
-    ).stdout
+    out = completed([sys.executable, "-c", program], check=True).stdout
     parent = out.split()[1]
     assert out == f"parent {parent}\nfinalized {parent}\n"
 
@@ -216,7 +208,7 @@ def test_what_an_open_file_loses_on_a_full_disk_is_said():
             "    kept = open('/dev/full', 'w'); kept.write('x'); sys.exit(42)\n"
             "print(os.waitstatus_to_exitcode(os.wait()[1]))\n"
         )
-        done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+        done = completed([sys.executable, "-c", source])
         errors = done.stderr.splitlines()  # 3.15 chains the error of a second try
         return done.stdout, {one for one in errors if one.startswith(("Exception", "OSError"))}
 
@@ -233,5 +225,5 @@ def test_a_child_that_seals_leaves_the_place_where_its_parent_reads(tmp_path):
         "if not os.fork(): pasture.seal(); os._exit(0)\n"
         "os.wait(); print([int(line) for line in file] == [*range(1, 5000)])\n"
     )
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    done = completed([sys.executable, "-c", source])
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from running import TIMEOUT_S
 
 pytest.importorskip("numpy")
 
@@ -191,7 +192,7 @@ def test_a_worker_killed_meanwhile_is_named():
     with dirtying("nothing") as said:
         os.kill(said["worker"], 9)
         time.sleep(0.1)
-        with pytest.raises(ProcessEnded, match="ended while it was looked at"):
+        with pytest.raises(ProcessEnded, match="ended during the reading"):
             explain(said["parent"], said["worker"])
 
 
@@ -199,7 +200,7 @@ def test_a_process_without_workers_is_refused():
     words = [sys.executable, "-c", "print(flush=True); input()"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin and process.stdout and process.stdout.readline()
-        with pytest.raises(UsageError, match="shares its memory with no other"):
+        with pytest.raises(UsageError, match="shares its memory with no process"):
             find_pair(process.pid)
         process.stdin.write(b"\n")
 
@@ -249,7 +250,7 @@ def test_a_second_look_says_the_same_since_the_first_left_no_page_in_the_parent(
 
 def steady_private_bytes(worker, parent):
     """Once both wait and nothing has changed for a while: the parent's writes count too."""
-    deadline, before = time.monotonic() + 30, -1
+    deadline, before = time.monotonic() + TIMEOUT_S, -1
     while time.monotonic() < deadline:
         now = read_memory(worker).private_dirty_bytes
         states = {psutil.Process(pid).status() for pid in (worker, parent)}
@@ -268,14 +269,15 @@ def records_faults(pid):
         return False
 
 
+@pytest.mark.once
 @pytest.mark.skipif(os.geteuid() != 0, reason="sampling faults may need root")
 def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
     # Workers come and go, so that there are first writes all the time.
-    server = serve("--max-requests", "12", workers=2, options=("--policy", "stock"))
+    server = serve("--max-requests", "2", workers=2, options=("--policy", "stock"))
     report = tmp_path / "report.json"
     command = [*(sys.executable, "-m", "pasture", "explain"), str(server.process.pid)]
     running = subprocess.Popen(
-        [*command, "--record", "2", "--json", str(report)],
+        [*command, "--record", "4", "--json", str(report)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -285,7 +287,7 @@ def test_recorded_faults_name_functions_and_what_they_wrote(serve, tmp_path):
         time.sleep(0.05)  # before, it starts; after, it looks at a worker that stays
     output, errors = (stream.read().decode() for stream in (running.stdout, running.stderr))
     assert running.returncode == 0, errors
-    assert "recorded 2.00 s" in output
+    assert "recorded 4.00 s" in output
     recording = json.loads(report.read_text())["recording"]
     assert recording["faults"] > 100
     assert len(recording["workers"]) > 1

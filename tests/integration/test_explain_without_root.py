@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from running import completed
 
 pytest.importorskip("numpy")
 
@@ -39,7 +40,7 @@ def dirtying(*command, snapshot):
 
 def explain_unprivileged(worker, *options):
     command = [*UNPRIVILEGED, "-m", "pasture", "explain", str(worker), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return completed(command)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_processes_of_another_user_are_refused_with_the_way_to_fix_it(folder):
 
 def explain(worker, *options):
     command = [sys.executable, "-m", "pasture", "explain", str(worker), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return completed(command)
 
 
 def garbage(path):

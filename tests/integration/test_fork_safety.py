@@ -1,19 +1,14 @@
 """Closing what must not cross a fork, with the real libraries."""
 
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from running import completed
 
 
 def run(program, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = completed([sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)])
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -125,12 +120,14 @@ def port_of_a_child(ask):
 """
 
 
+def asked(program):
+    return run(ANSWERS_WITH_THE_PORT + program)
+
+
 @pytest.mark.interpreter
 def test_no_child_has_an_idle_http_connection_of_its_parent():
     pytest.importorskip("requests")
-    out = run(
-        ANSWERS_WITH_THE_PORT
-        + """
+    out = asked("""
 import requests, urllib3
 import pasture
 
@@ -148,17 +145,14 @@ print(problems, counts["http_connections"])
 after = [ask() for ask in askers]  # opened again after that, and before the fork
 ports = [port_of_a_child(ask) for ask in askers for _ in range(2)]
 print(set(ports).isdisjoint(first + after), len(set(ports)))
-"""
-    )
+""")
     assert out == ["True", "()", "3", "True", "6"]
 
 
 @pytest.mark.interpreter
 def test_a_request_that_a_thread_is_in_the_middle_of_ends_well():
     pytest.importorskip("urllib3")
-    out = run(
-        ANSWERS_WITH_THE_PORT
-        + """
+    out = asked("""
 import urllib3
 import pasture
 
@@ -168,17 +162,14 @@ print(pasture.close_connections()[0].get("http_connections", 0))
 print(len(answer.read()) > 0)
 answer.release_conn()
 print(manager.request("GET", url).status)
-"""
-    )
+""")
     assert out == ["0", "True", "200"]
 
 
 @pytest.mark.interpreter
 def test_a_pool_whose_lock_is_never_free_again_does_not_hold_up_a_fork():
     pytest.importorskip("urllib3")
-    out = run(
-        ANSWERS_WITH_THE_PORT
-        + """
+    out = asked("""
 import urllib3
 import pasture
 
@@ -198,17 +189,14 @@ taker.join()
 port_of_a_child(os.getpid)
 print(pools[1].pool.queue[-1], flush=True)
 os._exit(0)  # urllib3 itself would wait for the lock
-"""
-    )
+""")
     assert out == ["2", "None"]
 
 
 @pytest.mark.interpreter
 def test_a_connection_that_a_thread_uses_is_waited_for_and_closed():
     pytest.importorskip("requests")
-    out = run(
-        ANSWERS_WITH_THE_PORT
-        + """
+    out = asked("""
 import time
 import urllib3
 import pasture
@@ -231,8 +219,7 @@ counts, problems = pasture.close_connections()
 asking.join()
 named = [str(hazard) for hazard in survey() if f":{server.server_port} " in hazard.what + " "]
 print(problems, counts["http_connections"], named)
-"""
-    )
+""")
     assert out == ["()", "1", "[]"]
 
 

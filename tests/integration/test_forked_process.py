@@ -1,9 +1,9 @@
 """Processes that a server's parent forks where it would spawn them: their end."""
 
-import subprocess
 import sys
 
 import pytest
+from running import completed
 
 PROGRAM = """
 import os, time
@@ -88,21 +88,19 @@ for name, fails in (("fork", refuse(errno.EAGAIN)), ("pipe", refuse(errno.EMFILE
 @pytest.mark.once
 def test_a_start_that_fails_leaves_no_descriptor():
     command = [sys.executable, "-c", FAILS_TO_START]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = completed(command)
     assert done.stdout == ("refused refused refused refused refused 0\n") * 3, done
 
 
 @pytest.mark.once
 def test_a_worker_has_nothing_of_its_parent_and_calls_what_was_given_to_atexit():
     command = [sys.executable, "-c", LIKE_A_SPAWNED_ONE]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = completed(command)
     # Two ends are of the program's own pipe, two report the end of the parent and of the worker.
     assert done.stdout.split("\n") == ["True 4", "the application's end", ""], done.stderr
 
 
 @pytest.mark.once
 def test_a_terminated_worker_has_the_time_that_its_server_gives_it_and_no_more():
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60
-    )
+    done = completed([sys.executable, "-c", PROGRAM])
     assert done.stdout.split("\n") == ["0 0", "-15 -15", ""], done.stderr

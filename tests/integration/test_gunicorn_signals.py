@@ -6,6 +6,7 @@ import threading
 
 import psutil
 import pytest
+from running import TIMEOUT_S
 
 pytestmark = pytest.mark.usefixtures("small_herd")
 
@@ -97,7 +98,7 @@ def test_usr2_starts_a_new_master_that_seals_again(serve, tmp_path):
         family = [psutil.Process(new_master)]
         family += family[0].children()
         os.kill(new_master, signal.SIGTERM)
-        _, left = psutil.wait_procs(family, timeout=15)
+        _, left = psutil.wait_procs(family, timeout=TIMEOUT_S)
         for process in left:
             process.kill()
     assert left == []

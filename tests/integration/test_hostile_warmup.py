@@ -20,8 +20,10 @@ def warm(*paths, others=()):
     return (*(word for path in paths for word in ("--warm", path)), *others)
 
 
-@pytest.mark.parametrize("page", ["/hang", "/stubborn"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGQUIT])
+@pytest.mark.parametrize(
+    ("number", "page"),
+    [(signal.SIGINT, "/hang"), (signal.SIGTERM, "/stubborn"), (signal.SIGQUIT, "/hang")],
+)
 def test_a_signal_ends_a_master_whose_warm_up_hangs(serve, tmp_path, number, page):
     server = serve(
         *("--pid", str(tmp_path / "pid")),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import completed
 
 pytestmark = pytest.mark.once
 
@@ -42,9 +42,7 @@ else:
     not ENABLED.exists() or "[never]" in ENABLED.read_text(), reason="there are no huge pages"
 )
 def test_a_write_to_a_shared_huge_page_copies_one_small_page() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True
-    )
+    done = completed([sys.executable, "-c", PROGRAM], check=True)
     huge_kib, private_kib = map(int, done.stdout.split())
     if not huge_kib:
         pytest.skip("the kernel had no huge page free")

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 from images import Images
-from running import Running, environment
+from running import TIMEOUT_S, Running, environment
 
 from pasture.proc import smaps
 from pasture_tools.launch.ports import free_port
@@ -46,7 +46,7 @@ class Load:
     def _ask(self) -> None:
         while not self._over.is_set():
             try:
-                with urllib.request.urlopen(self._url, timeout=60) as answer:
+                with urllib.request.urlopen(self._url, timeout=TIMEOUT_S) as answer:
                     self.versions.append(int(answer.read().split()[0]))
             except (OSError, ValueError) as error:
                 self.failures.append(repr(error))

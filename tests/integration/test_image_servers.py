@@ -16,7 +16,7 @@ import psutil
 import pytest
 from generations import refork, wait_for_roles
 from images import STUB, Images
-from running import TIMEOUT_S, Running, environment, listens
+from running import TIMEOUT_S, Running, completed, environment, listens
 
 from pasture_tools.launch.ports import free_port
 
@@ -80,7 +80,7 @@ def test_a_new_master_after_usr2_starts_out_of_the_image(
     finally:
         family = [master, *master.children()]
         master.terminate()
-        _, left = psutil.wait_procs(family, timeout=15)
+        _, left = psutil.wait_procs(family, timeout=TIMEOUT_S)
         for process in left:
             process.kill()
     assert left == []
@@ -155,7 +155,7 @@ def test_other_engines_start_out_of_an_image(
 def test_an_image_that_cannot_be_used_is_a_mistake_of_the_command_line(tmp_path: Path) -> None:
     def run(python: object, image: str) -> subprocess.CompletedProcess[str]:
         command = ["-m", "pasture", "run", "--image", image, "--", str(python), "-c", "print(1)"]
-        return subprocess.run([sys.executable, *command], capture_output=True, text=True)
+        return completed([sys.executable, *command])
 
     done = run("python", str(tmp_path / "absent.img"))
     assert (done.returncode, "is no file" in done.stderr) == (2, True)

@@ -8,6 +8,7 @@ import time
 
 import psutil
 import pytest
+from running import TIMEOUT_S
 
 from pasture.errors import ServerFailed
 from pasture.proc import tree
@@ -84,7 +85,7 @@ def start(tmp_path):
         program = program.replace("FOLDER", str(tmp_path))
         group = Group([sys.executable, "-c", program], log=tmp_path / "log")
         groups.append(group)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + TIMEOUT_S
         while "ready" not in group.log:
             assert not group.exit_code() and time.monotonic() < deadline, group.log
             time.sleep(0.02)
@@ -164,7 +165,7 @@ with guarded(folder):
     running.kill()
     running.communicate()
 
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + TIMEOUT_S
     while any(map(tree.is_running, members)) and time.monotonic() < deadline:
         time.sleep(0.02)
     left = [pid for pid in members if tree.is_running(pid)]
@@ -212,9 +213,11 @@ def test_a_program_that_is_not_there_is_named(tmp_path):
 @pytest.mark.once
 def test_a_wait_ends_with_what_was_waited_for(start):
     group = start(FORKING)
-    group.wait_for(lambda: len(tree.forked_workers(group.pid)) == 2, "no workers", timeout_s=20)
+    group.wait_for(
+        lambda: len(tree.forked_workers(group.pid)) == 2, "no workers", timeout_s=TIMEOUT_S
+    )
     group.kill()
-    assert group.wait(20) == -signal.SIGKILL
+    assert group.wait(TIMEOUT_S) == -signal.SIGKILL
     group.send_signal(signal.SIGTERM)  # to no process
 
 
@@ -225,7 +228,7 @@ def test_a_wait_says_that_the_program_has_ended_and_what_it_printed(tmp_path):
         Group([sys.executable, "-c", program], log=tmp_path / "log") as group,
         pytest.raises(ServerFailed, match="no herd: it ended with exit code 3") as raised,
     ):
-        group.wait_for(lambda: False, "no herd", timeout_s=20)
+        group.wait_for(lambda: False, "no herd", timeout_s=TIMEOUT_S)
     assert "no sheep here" in raised.value.hint
 
 
@@ -237,7 +240,7 @@ def test_a_wait_that_takes_too_long_is_given_up(start):
     with pytest.raises(ServerFailed, match=r"did not end in 0\.1 s"):
         group.wait(0.1)
     with pytest.raises(KeyboardInterrupt):
-        group.wait_for(lambda: False, "no herd", timeout_s=20, pause=_interrupt)
+        group.wait_for(lambda: False, "no herd", timeout_s=TIMEOUT_S, pause=_interrupt)
     assert group.exit_code() is None
 
 
@@ -252,7 +255,7 @@ def test_an_end_without_a_timeout_kills_what_ignores_signals(tmp_path):
         "print('ready', flush=True); time.sleep(600)"
     )
     with Group([sys.executable, "-c", program], log=tmp_path / "log") as group:
-        group.wait_for(lambda: "ready" in group.log, "no start", timeout_s=20)
+        group.wait_for(lambda: "ready" in group.log, "no start", timeout_s=TIMEOUT_S)
         group.end(polite_s=0)
     assert group.exit_code() == -signal.SIGKILL
     assert group.members() == ()
@@ -322,4 +325,4 @@ def test_the_end_of_a_program_that_ends_at_once_is_seen(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Group, "_read_pid", read_late)
     with Group(["sh", "-c", "exit 3"], log=tmp_path / "log") as group:
-        assert group.wait(5.0) == 3
+        assert group.wait(TIMEOUT_S) == 3

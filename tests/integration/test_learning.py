@@ -4,12 +4,11 @@ import http.client
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from running import environment
+from running import TIMEOUT_S, completed, environment
 
 from pasture import _native
 from pasture.learning import file
@@ -52,13 +51,10 @@ TRIED = {
 
 
 def run(program, *words, cwd=None, **variables):
-    done = subprocess.run(
+    done = completed(
         [sys.executable, *words, str(program)],
         env=environment({"PYTHONPATH": str(PROGRAMS), **variables}),
         cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return done
@@ -66,7 +62,7 @@ def run(program, *words, cwd=None, **variables):
 
 def ask(port, target):
     """As a stranger does."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     connection.request("GET", target, headers={"Host": "evil.example.org", "Cookie": "id=bob"})
     return json.loads(connection.getresponse().read())
 

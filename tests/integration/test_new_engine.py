@@ -1,10 +1,9 @@
 """A new engine is a module and a row: all else that an engine has comes with them."""
 
-import subprocess
 import sys
 
 import pytest
-from running import environment
+from running import completed, environment
 
 from pasture import _native
 
@@ -80,12 +79,8 @@ def folder(tmp_path_factory):
 
 
 def run(folder, *words, **variables):
-    return subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment({"PYTHONPATH": str(folder), **variables}),
+    return completed(
+        [sys.executable, *words], env=environment({"PYTHONPATH": str(folder), **variables})
     )
 
 

@@ -4,11 +4,11 @@ Red where a recorder has a strong reference: a connection of sqlite3, which its 
 refers to, would stay open across the fork.
 """
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import completed
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "observed_objects.py"
 
@@ -16,5 +16,5 @@ PROGRAM = Path(__file__).parent.parent / "programs" / "observed_objects.py"
 @pytest.mark.parametrize("how", ["plain", "observed"])
 def test_no_recorder_keeps_an_object_alive(how):
     words = [sys.executable, str(PROGRAM), how]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = completed(words)
     assert (done.stdout, done.stderr) == ("\n", "")

@@ -4,13 +4,13 @@ Red where an entry reads its settings, or seals, before it has asked `pasture.of
 """
 
 import signal
-import subprocess
 import sys
 from importlib.util import find_spec
+from itertools import cycle
 from pathlib import Path
 
 import pytest
-from running import PASTURE_RUN, environment
+from running import PASTURE_RUN, completed, environment
 
 from pasture import _native
 from pasture.scoreboard.reader import read_scoreboard
@@ -34,18 +34,16 @@ print(sealer is not None and sealer._latest is not None)
 
 
 def run(*words, **variables):
-    return subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment({**NONSENSE, **variables}),
-        cwd=PROGRAMS,
+    return completed(
+        [sys.executable, *words], env=environment({**NONSENSE, **variables}), cwd=PROGRAMS
     )
 
 
-@pytest.mark.parametrize("row", IMPORTED, ids=lambda row: row.name)
-@pytest.mark.parametrize("variable", ("PASTURE", "PASTURE_POLICY"))
+@pytest.mark.parametrize(
+    ("row", "variable"),
+    [*zip(IMPORTED, cycle(("PASTURE", "PASTURE_POLICY")))],
+    ids=lambda one: getattr(one, "name", one),
+)
 def test_the_import_line_of_an_engine_is_off(row, variable):
     if row.package and find_spec(row.package) is None:
         pytest.skip(f"{row.package} is not installed")
@@ -55,8 +53,10 @@ def test_the_import_line_of_an_engine_is_off(row, variable):
     assert done.stderr.count("no seal") == (row.name != "gunicorn")  # which has a log once it runs
 
 
-@pytest.mark.parametrize("word", ("off", "0", "No", "false"))
-@pytest.mark.parametrize("start", ("run", "configure"))
+@pytest.mark.parametrize(
+    ("word", "start"),
+    [("off", "run"), ("0", "configure"), ("No", "configure"), ("false", "run")],
+)
 def test_a_server_is_as_without_pasture(serve, word, start):
     conf = "from pasture.servers.gunicorn import configure\nconfigure(policy='none', shape=1)"
     server = serve(

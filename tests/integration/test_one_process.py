@@ -1,10 +1,9 @@
 """Servers that fork nothing: the log says so once, and what would help."""
 
-import subprocess
 import sys
 
 import pytest
-from running import environment
+from running import completed, environment
 
 pytestmark = pytest.mark.once
 
@@ -42,12 +41,9 @@ def start(tmp_path):
     def start(way, program):
         (tmp_path / "program.py").write_text(program)
         before, variables = WAYS[way]
-        return subprocess.run(
+        return completed(
             [sys.executable, *before, str(tmp_path / "program.py")],
             env=environment({"PYTHONPATH": str(tmp_path), **variables}),
-            capture_output=True,
-            text=True,
-            timeout=60,
         )
 
     return start

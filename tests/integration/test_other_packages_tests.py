@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from running import completed
 
 pytestmark = pytest.mark.once
 
@@ -56,7 +56,7 @@ def run_suite(folder: Path, kind: str) -> Any:
     command = [sys.executable, "-m", "pytest", "-p", "pytest_sealed_child", "-c", "/dev/null"]
     command += [f"--rootdir={folder}", "--events", str(events), *["--seal"] * (kind == "sealed")]
     environment = {"PYTHONPATH": str(HARNESS / "inside"), "PATH": "/usr/bin:/bin"}
-    done = subprocess.run([*command, str(folder)], env=environment, capture_output=True, text=True)
+    done = completed([*command, str(folder)], env=environment)
     outcomes, finished = read_outcomes(events.read_text().splitlines())
     assert outcomes, done.stdout + done.stderr
     return ModuleRun("suite", outcomes, finished, done.returncode, 0.0)
@@ -166,5 +166,5 @@ def test_a_kept_result_serves_the_same_entry_and_build_only(
 
 def test_an_unknown_package_is_answered_with_those_that_there_are() -> None:
     command = [sys.executable, str(HARNESS), "nosuchpackage"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = completed(command)
     assert done.returncode == 2 and "numpy" in done.stderr and "Traceback" not in done.stderr

@@ -3,12 +3,11 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from running import Running, environment, listens
+from running import Running, completed, environment, listens
 
 from pasture_tools.launch.ports import free_port
 
@@ -123,7 +122,7 @@ def test_commands_know_a_server_by_its_scoreboard(start, tmp_path):
 
     def shown(*words):
         command = [sys.executable, "-m", "pasture", *words, str(program.pid)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+        return completed(command).stdout
 
     shown("explain", "--json", str(tmp_path / "explained"))
     assert json.loads((tmp_path / "explained").read_text())["warms_up"]

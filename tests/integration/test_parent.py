@@ -2,10 +2,10 @@
 
 import errno
 import signal
-import subprocess
 import sys
 
 import pytest
+from running import completed
 
 pytestmark = pytest.mark.once
 
@@ -31,12 +31,7 @@ if sys.argv[1] == "in a sandbox":
 @pytest.fixture(params=["with the extension", "without the extension"])
 def run(request):
     def run(program):
-        return subprocess.run(
-            [sys.executable, "-c", BEGIN + program, request.param],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+        return completed([sys.executable, "-c", BEGIN + program, request.param])
 
     return run
 
@@ -66,5 +61,5 @@ def test_a_process_whose_parent_has_ended_already_gets_the_signal_at_once(run):
 def test_a_process_whose_sandbox_refuses_the_signal_goes_on(error):
     program = BEGIN + "parent.end_with_parent(os.getppid())\nprint('lives')"
     command = [sys.executable, "-c", program, "in a sandbox", str(error)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    ended = completed(command)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "lives\n", "")

@@ -1,11 +1,10 @@
 """Engines under `pasture run` are known by their own names, to `pgrep` and in usage texts."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from running import environment
+from running import completed, environment
 
 pytestmark = pytest.mark.once
 
@@ -13,13 +12,7 @@ BIN = Path(sys.executable).parent
 
 
 def usage(*command):
-    done = subprocess.run(
-        [*command, "--help"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment({"COLUMNS": "80"}),
-    )
+    done = completed([*command, "--help"], env=environment({"COLUMNS": "80"}))
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import TIMEOUT_S
 
 STAND_IN = """
 import os, sys
@@ -44,7 +45,7 @@ def start(folder: Path, **variables: str) -> subprocess.CompletedProcess[bytes]:
         [sys.executable, "-m", "pasture.servers.pyspark", "pyspark.worker"],
         env={**clean, "PYTHONPATH": str(folder), **variables},
         capture_output=True,
-        timeout=60,
+        timeout=TIMEOUT_S,
         check=False,
     )
 
@@ -86,7 +87,7 @@ def test_more_output_than_a_pipe_holds_does_not_stop_the_start(folder):
         signal.alarm(60)
         assert daemon.stdout.read(4) == struct.pack(">i", 4711)
         signal.alarm(0)
-        daemon.communicate(timeout=60)
+        daemon.communicate(timeout=TIMEOUT_S)
 
 
 @pytest.mark.once

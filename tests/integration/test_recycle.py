@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import subprocess
 import sys
 import threading
 import urllib.request
@@ -13,12 +12,11 @@ from pathlib import Path
 
 import gunicorn
 import pytest
-from running import Running, environment
+from running import TIMEOUT_S, Running, completed, environment
 
 from pasture_tools.launch.ports import free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-TIMEOUT_S = 60
 LIMIT_BYTES = 40 << 20
 LEAK_BYTES = 4 << 20
 SLACK_BYTES = 3 << 20  # what a request takes besides what it keeps
@@ -48,10 +46,6 @@ SERVERS = {
 }
 
 
-class Recycling(Running):
-    timeout_s = TIMEOUT_S
-
-
 @pytest.fixture
 def start(tmp_path):
     started = []
@@ -61,7 +55,7 @@ def start(tmp_path):
             pytest.importorskip("pyuwsgi")
         port = free_port()
         command = [sys.executable, "-m", "pasture", "run", *options, *SERVERS[name]]
-        server = Recycling(
+        server = Running(
             [*command, f"127.0.0.1:{port}"],
             tmp_path / "log",
             environment({"PYTHONPATH": str(PROGRAMS), "HOME": str(tmp_path)}),
@@ -173,5 +167,5 @@ def test_the_users_own_hook_runs_too_and_a_configuration_file_sets_the_limit(sta
 @pytest.mark.once
 def test_a_limit_that_makes_no_sense_is_refused(words, reported):
     command = [sys.executable, "-m", "pasture", "run", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = completed(command)
     assert done.returncode == 2 and reported in done.stderr

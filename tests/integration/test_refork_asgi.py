@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import threading
-import time
 import urllib.request
 from collections import Counter
 
@@ -22,6 +21,7 @@ from generations import (
     serve_until,
     wait_for_roles,
 )
+from running import TIMEOUT_S
 
 pytest.importorskip("uvicorn")
 
@@ -172,7 +172,7 @@ def test_a_response_without_an_end_does_not_keep_a_worker_from_becoming_a_mold(s
 
     threading.Thread(target=stream).start()
     refork(server, 1)
-    assert ended.wait(10)
+    assert ended.wait(TIMEOUT_S)
     assert_ends_without_a_trace(server)
 
 
@@ -224,17 +224,6 @@ def test_a_lifespan_that_does_not_end_or_start_is_reported_and_the_server_works_
     assert load(server, 30)
     (tmp_path / "mood").write_text("")
     assert_ends_without_a_trace(server)
-
-
-def test_nothing_survives_the_arbiter(start):
-    server = start(refork="5,1000")
-    refork(server, 1)
-    server.process.kill()
-    server.wait_for_end()
-    deadline = time.monotonic() + 10
-    while server.members():
-        assert time.monotonic() < deadline, server.log
-        time.sleep(0.05)
 
 
 def test_a_worker_of_uvicorn_that_has_passed_its_limit_of_memory_is_replaced(serve):

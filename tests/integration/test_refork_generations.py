@@ -1,10 +1,10 @@
 """Many generations of reforks take no more than few: a short run of `make soak-generations`."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import completed
 
 pytestmark = pytest.mark.once
 
@@ -22,5 +22,5 @@ def test_the_twelfth_generation_is_as_large_as_the_fifth():
         "--warm",
         "4",
     ]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170)
+    found = completed(command, cwd=ROOT)
     assert found.returncode == 0, found.stdout + found.stderr

@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 from generations import assert_ends_without_a_trace, at_any_price, load, roles
+from running import completed
 
 pytestmark = pytest.mark.once
 
@@ -83,5 +84,5 @@ os._exit(os.waitstatus_to_exitcode(status))
 
 def test_a_signal_that_reaches_a_process_in_the_hooks_of_its_fork_ends_it():
     command = [sys.executable, "-c", TERM_IN_A_HOOK]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = completed(command)
     assert (done.returncode, done.stderr) == (7, "")

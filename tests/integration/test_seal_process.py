@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import TIMEOUT_S
 
 from pasture import _native
 from tests.ready_interpreter import ReadyInterpreter
@@ -398,7 +399,7 @@ if pid == 0:
 os.waitpid(pid, 0)
 Holder.log.write("from the parent\\n")
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=TIMEOUT_S)
     assert (tmp_path / "log").read_text().splitlines() == [
         "pending at the seal",
         "from the child",

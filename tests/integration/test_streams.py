@@ -10,6 +10,7 @@ from time import sleep
 from urllib.request import urlopen
 
 import pytest
+from running import TIMEOUT_S
 
 ROUNDS, CLIENTS = 40, 6
 
@@ -49,7 +50,7 @@ def answers(server):
         for _ in range(ROUNDS):
             path = f"/{next(number)}"
             try:
-                with urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=20) as answer:
+                with urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=TIMEOUT_S) as answer:
                     found["own" if answer.read().decode() == path else "foreign"] += 1
             except OSError:
                 found["error"] += 1

@@ -2,11 +2,11 @@
 
 import json
 import signal
-import subprocess
 import sys
 import textwrap
 
 import pytest
+from running import completed
 
 pytestmark = pytest.mark.usefixtures("small_herd")
 
@@ -64,13 +64,7 @@ def test_what_is_closed_before_the_fork_is_no_reason(serve, connected):
     assert server.stop(signal.SIGTERM) == 0
 
 
-def test_with_it_a_thread_ends_the_server(serve):
-    server = serve(env={"HERD_THREAD": "1"}, options=("--strict",), ready=False)
-    assert server.wait_for_end() == 12
-    assert "herd-thread" in server.log and "Booting worker" not in server.log
-
-
-def test_with_it_a_thread_ends_the_server_under_a_policy_that_could_live_with_it(serve):
+def test_with_it_a_thread_ends_the_server_under_a_policy_that_could_live_with_it_too(serve):
     options = ("--strict", "--policy", "freeze")
     server = serve(env={"HERD_THREAD": "1"}, options=options, ready=False)
     assert server.wait_for_end() == 12
@@ -92,7 +86,7 @@ def test_seal_raises_before_it_touches_the_heap():
         report = pasture.seal()
         print(json.dumps([message, frozen, report.sealed, report.step("survey").problems]))
     """)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    done = completed([sys.executable, "-c", program])
     message, frozen, sealed, problems = json.loads(done.stdout)
     assert message.startswith("the process is not safe to fork: the connection to 127.0.0.1:")
     assert frozen == 0 and sealed is True
@@ -108,6 +102,6 @@ def test_a_hub_of_gevents_is_refused_where_the_fork_is_not_gevents(tmp_path):
             f"from gevent import monkey, sleep\n{patch}\nimport os\nsleep(0)\n"
             "if os.fork() == 0:\n    sleep(0.01)\n    os._exit(0)\nassert os.wait()[1] == 0\n"
         )
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = completed(command)
         assert done.returncode == code, done.stderr
         assert ("gevent's hub, which this fork does not renew" in done.stderr) is bool(code)

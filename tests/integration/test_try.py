@@ -14,6 +14,7 @@ from pathlib import Path
 import fastjsonschema
 import psutil
 import pytest
+from running import TIMEOUT_S, completed
 
 from pasture import errors
 from pasture_tools.cli.main import run
@@ -40,16 +41,17 @@ def cache(tmp_path_factory, monkeypatch):
 
 
 def command(app, *arguments):
-    return [sys.executable, "-m", "pasture", "try", app, "--chdir", str(PROGRAMS), *arguments]
+    return [sys.executable, "-m", "pasture", "try", app, *arguments]
 
 
-def pasture_try(app, *arguments, env=()):
+def pasture_try(app, *arguments, cwd=PROGRAMS, env=()):
     """Run to the end; what was printed shows up if the test fails."""
     done = subprocess.run(
         command(app, *arguments),
         capture_output=True,
         text=True,
         timeout=110,
+        cwd=cwd,
         env=os.environ | dict(env),
     )
     print(done.stdout, done.stderr, sep="\n--- stderr\n")
@@ -108,7 +110,7 @@ def test_a_trial_of_another_server_compares_with_the_plain_one(server, module, a
     )  # fmt: skip
 
     assert done.returncode == errors.AnswersDiffer.exit_code  # of /policy
-    assert re.search(r"^refork not tried: of all servers only gunicorn", done.stdout, re.MULTILINE)
+    assert re.search(r"^refork not tried: only gunicorn", done.stdout, re.MULTILINE)
     assert f"note: stock is plain {'uWSGI' if server == 'uwsgi' else server}" in done.stdout
     document = json.loads(figures.read_text())
     fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
@@ -123,8 +125,7 @@ def test_a_trial_of_another_server_compares_with_the_plain_one(server, module, a
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("server", ["uvicorn", "uwsgi"])
-@pytest.mark.parametrize("policy", ["stock", "seal"])
+@pytest.mark.parametrize(("server", "policy"), [("uvicorn", "seal"), ("uwsgi", "stock")])
 def test_an_application_that_another_server_cannot_import_is_reported_at_once(server, policy):
     pytest.importorskip("pyuwsgi" if server == "uwsgi" else server)
     done = pasture_try("broken_app:application", "--server", server, *SMALL, *policies(policy))
@@ -203,7 +204,6 @@ def test_answers_that_differ_are_named_and_fail_after_the_reports_are_written(tm
     ("app", "words"),
     [
         ("broken_app:application", "No module named 'a_package_that_is_not_there'"),
-        ("no_such_module:application", "No module named 'no_such_module'"),
         ("steady_app:no_such_name", "no_such_name"),
     ],
 )
@@ -261,6 +261,7 @@ def test_a_server_that_goes_into_the_background_is_ended(tmp_path):
         capture_output=True,
         text=True,
         timeout=60,
+        cwd=PROGRAMS,
         env=os.environ | {"TRIAL_MARK": str(tmp_path)},
     )
 
@@ -298,9 +299,7 @@ def test_what_makes_no_sense_is_refused_before_anything_starts(arguments, capfd)
 @pytest.mark.parametrize(
     ("number", "moment"),
     [
-        (signal.SIGINT, "run 1 of"),
         (signal.SIGHUP, "run 1 of"),
-        (signal.SIGINT, "starting the load"),
         (signal.SIGTERM, "starting the load"),
     ],
 )
@@ -313,6 +312,7 @@ def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
         command("steady_app:application", *arguments),
         stderr=subprocess.PIPE,
         text=True,
+        cwd=PROGRAMS,
         env=os.environ | {"TRIAL_MARK": str(tmp_path)},
     )
     try:
@@ -321,7 +321,7 @@ def test_an_interrupt_leaves_no_process_and_no_report(tmp_path, number, moment):
                 break
         before = _wait_for_what_it_starts(tmp_path, moment)
         running.send_signal(number)
-        _, said = running.communicate(timeout=30)
+        _, said = running.communicate(timeout=TIMEOUT_S)
     finally:
         running.kill()
 
@@ -342,13 +342,14 @@ def test_runs_that_ended_are_reported_after_an_interrupt(tmp_path, cache):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        cwd=PROGRAMS,
     )
     try:
         for line in running.stderr:
             if "run 2 of 2" in line:
                 running.send_signal(signal.SIGINT)
                 break
-        printed, said = running.communicate(timeout=60)
+        printed, said = running.communicate(timeout=TIMEOUT_S)
     finally:
         running.kill()
 
@@ -432,12 +433,12 @@ def test_a_warm_up_may_take_longer_than_a_boot(tmp_path):
     plan = TrialPlan(app="a", workers=0, server_timeout_s=4.0)
     port = free_port()
     with Group([sys.executable, "-c", WARMING, str(port)], log=tmp_path / "log") as server:
-        wait_until_it_answers(plan, server, port, time.sleep, warms_up=True)
+        wait_until_it_answers(plan, server, port, time.sleep, policy="seal")
     with (
         Group([sys.executable, "-c", WARMING, str(port)], log=tmp_path / "log") as server,
         pytest.raises(errors.AppDidNotAnswer, match="within 4 s"),
     ):
-        wait_until_it_answers(plan, server, port, time.sleep, warms_up=False)
+        wait_until_it_answers(plan, server, port, time.sleep, policy="stock")
 
 
 @pytest.mark.once
@@ -445,12 +446,7 @@ def test_no_place_for_temporary_files_is_an_error_with_a_hint():
     # A file of any size is too large; a pipe is none.
     limited = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh"]
 
-    done = subprocess.run(
-        [*limited, *command("steady_app:application", *SMALL)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = completed([*limited, *command("steady_app:application", *SMALL)])
 
     assert done.returncode == errors.UsageError.exit_code
     assert "no temporary folder" in done.stderr and "Traceback" not in done.stderr
@@ -462,16 +458,10 @@ def test_a_working_directory_that_is_gone_is_an_error_with_a_hint(tmp_path):
     folder.mkdir()
     started = [sys.executable, "-m", "pasture", "try", "steady_app:application", *SMALL]
 
-    done = subprocess.run(
-        ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *started],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=folder,
-    )
+    done = completed(["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *started], cwd=folder)
 
     assert done.returncode == errors.UsageError.exit_code
-    assert "--chdir" in done.stderr and "Traceback" not in done.stderr
+    assert "directory was deleted" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("moment", ["run 1 of", "starting the load"])
@@ -481,6 +471,7 @@ def test_a_trial_that_is_killed_leaves_no_process_and_no_folder(tmp_path, moment
         command("steady_app:application", "--requests", "1000000", "--header", "Cookie: secret"),
         stderr=subprocess.PIPE,
         text=True,
+        cwd=PROGRAMS,
         env=os.environ | {"TRIAL_MARK": str(tmp_path), "TMPDIR": str(tmp_path)},
     )
     try:
@@ -494,7 +485,7 @@ def test_a_trial_that_is_killed_leaves_no_process_and_no_folder(tmp_path, moment
 
     assert len(before) >= 2  # pasture itself and what it started
     assert len(folders) == 1
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + TIMEOUT_S
     while (_marked(str(tmp_path)) or _folders(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.1)
     left = _marked(str(tmp_path))
@@ -507,7 +498,7 @@ def test_a_trial_that_is_killed_leaves_no_process_and_no_folder(tmp_path, moment
 def _wait_for_what_it_starts(mark, moment):
     """Processes of a trial, once there is its server, or its load."""
     program = "closed_loop" if "load" in moment else "gunicorn"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline:
         marked = _marked(str(mark))
         if any(program in " ".join(_words(process)) for process in marked):
@@ -529,30 +520,19 @@ def _folders(place):
 
 
 @pytest.mark.once
-def test_a_url_as_a_browser_takes_it_is_requested(tmp_path):
-    figures = tmp_path / "figures.json"
-    urls = ["/ü€?q=ä%20b", "/100%", "/a?b=[c]#part"]
-    words = [word for url in urls for word in ("--url", url)]
-    arguments = (*SMALL, *words, *policies("seal"), "--json", str(figures))
-
-    done = pasture_try("steady_app:application", *arguments)
-
-    assert done.returncode == 0, done.stderr
-    requested = json.loads(figures.read_text())["load"]["urls"]
-    assert len(requested) == len(urls) and all(url.isascii() for url in requested)
-
-
-@pytest.mark.once
-def test_a_file_of_requests_is_utf_8_in_every_locale(tmp_path):
-    urls = tmp_path / "urls"
-    urls.write_text("/ü\n", encoding="utf-8")
+def test_a_url_as_a_browser_takes_it_is_requested_and_files_are_utf_8_in_every_locale(tmp_path):
+    urls, figures = tmp_path / "urls", tmp_path / "figures.json"
+    urls.write_text("/ü€?q=ä%20b\n/100%\n/a?b=[c]#part\n", encoding="utf-8")
+    options = ("--urls-file", str(urls), "--json", str(figures))
 
     done = pasture_try(
-        *("steady_app:application", *SMALL, *policies("seal"), "--urls-file", str(urls)),
+        *("steady_app:application", *SMALL, *policies("seal"), *options),
         env={"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     )
 
     assert done.returncode == 0, done.stderr
+    requested = json.loads(figures.read_text())["load"]["urls"]
+    assert len(requested) == 3 and all(url.isascii() for url in requested)
 
 
 def _marked(mark):
@@ -569,16 +549,12 @@ def _marked(mark):
 
 
 @pytest.mark.once
-def test_growth_against_a_baseline_fails_with_the_cause(tmp_path):
+def test_growth_against_a_baseline_fails(tmp_path):
     baseline, later = tmp_path / "baseline.json", tmp_path / "later.json"
     plan = ("--workers", "2", "--requests", "60", "--policy", "stock", "--url", "/sum")
     small, large = (["--env", f"APP_OBJECTS={count}"] for count in (1000, 60_000))
-    first = pasture_try(
-        "steady_app:application", *plan, *small, "--causes", "--json", str(baseline)
-    )
+    first = pasture_try("steady_app:application", *plan, *small, "--json", str(baseline))
     assert first.returncode == 0
-    causes = json.loads(baseline.read_text())["policies"]["stock"]["causes"]
-    assert causes["reference count"] > 0
 
     done = pasture_try(
         "steady_app:application", *plan, *large, "--baseline", str(baseline), "--json", str(later)
@@ -586,10 +562,9 @@ def test_growth_against_a_baseline_fails_with_the_cause(tmp_path):
 
     assert done.returncode == errors.MemoryGrew.exit_code
     assert "private a worker of stock, total PSS of stock grew" in done.stderr
-    assert "what grew: " in done.stdout
     document = json.loads(later.read_text())
     fastjsonschema.validate(json.loads(SCHEMA_FILE.read_text()), document)
-    assert document["baseline"]["causes"]["stock"]
+    assert document["baseline"]["changes"][0]["grew"]
 
 
 def try_program(
@@ -654,7 +629,7 @@ def test_a_configuration_with_pasture_s_line_is_plain_in_its_own_row(tmp_path):
     (tmp_path / "gunicorn.conf.py").write_text("from pasture.servers.gunicorn import *\n")
     (tmp_path / "app.py").write_text((PROGRAMS / "import_pid_app.py").read_text())
     logs = tmp_path / "logs"
-    words = ("--chdir", str(tmp_path), "--log-dir", str(logs), *policies("plain"))
-    done = pasture_try("app:application", *SMALL, *words)  # the last --chdir counts
+    words = ("--log-dir", str(logs), *policies("plain"))
+    done = pasture_try("app:application", *SMALL, *words, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "no seal: PASTURE=off is set" in (logs / "plain-1.server.log").read_text()

@@ -15,9 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from running import TIMEOUT_S, Running, environment, listens
+from running import TIMEOUT_S, Running, completed, environment, listens
 
-from pasture.log_lines import WARM_UP_END, find
 from pasture.scoreboard.reader import read_scoreboard
 from pasture_tools.launch.ports import free_port
 
@@ -130,7 +129,7 @@ def test_workers_share_what_was_loaded_once_and_each_has_a_lifespan_of_its_own(s
         assert answer["warm"] and answer["path"] == "/api/a" and answer["root_path"] == "/api"
         assert answer["private"] < plain / 4
     assert "warm-up: GET /warm" in server.log
-    assert find(WARM_UP_END, server.log) == ("1", "0")
+    assert "warm-up: 1 requests, 0 failed" in server.log
     assert server.log.count(SEALED) == 1 and "sealed," in server.log
     assert server.stop() == 0
     assert all(f"lifespan ended in {pid}" in server.log for pid in answers)
@@ -427,13 +426,7 @@ def test_fastapi_run_is_served_by_workers_of_a_sealed_parent(serve):
 
 
 def finished(*words):
-    return subprocess.run(
-        [*RUN, *words],
-        env=environment({"PYTHONPATH": str(PROGRAMS)}),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-    )
+    return completed([*RUN, *words], env=environment({"PYTHONPATH": str(PROGRAMS)}))
 
 
 @pytest.mark.immortality

@@ -148,13 +148,17 @@ def test_a_warm_up_is_served_before_the_fork(serve):
     assert served_by[:2] == [server.process.pid] * 2
 
 
-@pytest.mark.parametrize("hooks", [(), ("--enable-threads", "--py-call-uwsgi-fork-hooks")])
 @pytest.mark.parametrize(
     ("number", "args"),
-    [(signal.SIGQUIT, ()), (signal.SIGINT, ()), (signal.SIGTERM, ("--die-on-term",))],
+    [
+        (signal.SIGQUIT, ()),
+        (signal.SIGQUIT, ("--enable-threads", "--py-call-uwsgi-fork-hooks")),
+        (signal.SIGINT, ()),
+        (signal.SIGTERM, ("--die-on-term",)),
+    ],
 )
-def test_shutdown_ends_all_workers_with_uwsgis_own_status(serve, number, args, hooks):
-    server = serve(*args, *hooks)
+def test_shutdown_ends_all_workers_with_uwsgis_own_status(serve, number, args):
+    server = serve(*args)
     workers = server.workers()
     # A worker that has just been forked still has the master's handlers, and would not end.
     until_all_answered(server, "/who", workers)

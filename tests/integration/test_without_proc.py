@@ -2,11 +2,11 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from running import completed
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 NO_PROC = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$@"', "sh")
@@ -15,15 +15,6 @@ HIDDEN = (
     'mount -t proc -o hidepid=2 none /proc && exec "$@"',
     "sh",
 )
-
-# Ends the server a while after it has started; the server takes the place of this process.
-START = """
-import os, signal, subprocess, sys
-end = f"import os, time; time.sleep(6); os.kill({os.getpid()}, 15)"
-subprocess.Popen([sys.executable, "-c", end])
-from pasture_tools.cli.main import main
-main()
-"""
 
 pytestmark = [
     pytest.mark.once,
@@ -35,17 +26,19 @@ pytestmark = [
 
 def run(where, *arguments):
     command = [*where, sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=PROGRAMS)
+    done = completed(command, cwd=PROGRAMS)
     if done.returncode == 32 or "unshare" in done.stderr:
         pytest.skip(f"this machine does not allow it: {done.stderr}")
     return done
 
 
-def test_gunicorn_is_sealed_and_started_without_proc():
+def test_gunicorn_is_sealed_and_started_without_proc(tmp_path):
+    ends = "import os\ndef post_worker_init(worker): os.kill(worker.ppid, 15)\n"
+    (tmp_path / "conf.py").write_text(ends)
     done = run(
         NO_PROC,
-        *("-c", START, "run", "gunicorn", "steady_app:application", "-w", "1"),
-        *("-b", "127.0.0.1:0", "--no-control-socket"),
+        *("-m", "pasture", "run", "gunicorn", "steady_app:application", "-w", "1"),
+        *("-b", "127.0.0.1:0", "--no-control-socket", "-c", tmp_path / "conf.py"),
     )
     assert "Traceback" not in done.stderr, done.stderr
     assert "sealed, " in done.stderr

@@ -100,7 +100,7 @@ def collectors() -> Iterator[tuple[Collector, Collector, Collector]]:
     made = Collector("builtin"), Collector("outline"), Collector("installed")
     yield made
     for each in made:
-        _, errors = each.process.communicate(timeout=20)
+        _, errors = each.process.communicate(timeout=300)
         assert each.process.returncode == 0, errors
 
 

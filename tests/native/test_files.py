@@ -28,10 +28,13 @@ def new(type=open):
 """
 
 
-def test_noted_files_are_those_that_a_walk_finds(run_program):
-    out = run_program(
-        KINDS
-        + """
+@pytest.fixture
+def run(run_program):
+    return lambda source: run_program(KINDS + source)
+
+
+def test_noted_files_are_those_that_a_walk_finds(run):
+    out = run("""
 frozen = [new(), new(Derived), io.BytesIO(), Finalized(), io.FileIO(os.dup(1), "w")]
 gc.collect(); gc.freeze()
 before = _native.files()
@@ -39,15 +42,12 @@ _native.note_frozen_files()
 noted = _native.files()
 print(len(noted) == len(before), {*map(id, noted)} == {*map(id, before)}, len(noted) >= 8)
 print("Derived" in names(), "Finalized" in names())
-"""
-    )
+""")
     assert out == "True True True\nTrue True\n"
 
 
-def test_a_file_whose_class_has_a_finalizer_of_its_own_stays_mortal_and_is_known(run_program):
-    out = run_program(
-        KINDS
-        + """
+def test_a_file_whose_class_has_a_finalizer_of_its_own_stays_mortal_and_is_known(run):
+    out = run("""
 class Closing(io.BufferedWriter):
     def __del__(self): super().__del__()
 class Layered(io.IOBase):  # without a `write` that would show it, too
@@ -55,15 +55,12 @@ class Layered(io.IOBase):  # without a `write` that would show it, too
 kept = [Finalized(), new(Closing), Layered()]
 seal_objects(); gc.freeze()
 print([_native.is_immortal(file) for file in kept], {*map(id, kept)} <= {*map(id, _native.files())})
-"""
-    )
+""")
     assert out == "[False, False, False] True\n"
 
 
-def test_an_archive_that_its_finalizer_closes_counts_as_a_file(run_program):
-    out = run_program(
-        KINDS
-        + """
+def test_an_archive_that_its_finalizer_closes_counts_as_a_file(run):
+    out = run("""
 import zipfile
 class Closes:
     def close(self): pass
@@ -78,15 +75,13 @@ found = {*map(id, _native.files(False))}
 print([id(one) in found for one in kept], _native.files(True) == [])
 gc.freeze()
 print([one in _native.files(True) for one in kept], len(_native.files(False)))
-"""
-    )
+""")
     frozen_by_itself = "True" if sys.version_info >= (3, 14) else out.split()[4]
     assert out == (f"[True, True, False, False] {frozen_by_itself}\n[True, True, False, False] 0\n")
 
 
 def test_the_lock_of_a_stream_shows_who_holds_it(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 import io, threading
 from pasture.sealing import open_files
 
@@ -108,22 +103,18 @@ print(_native.stream_lock(stream), _native.stream_lock(sys.stdout), _native.stre
 in_child(lambda: _native.stream_lock(stream))
 go_on.set(); writer.join()
 print(_native.stream_lock(stream))
-"""
-    )
+""")
     assert out == "0\n0\n1 0 0\n2\n0\n"
 
 
-def test_a_noted_file_that_is_dropped_ends_and_is_written(run_program):
-    out = run_program(
-        KINDS
-        + """
+def test_a_noted_file_that_is_dropped_ends_and_is_written(run):
+    out = run("""
 file = new(); file.write("kept"); path = file.name
 gc.freeze(); _native.note_frozen_files()
 before = len(_native.files())
 del file
 print(open(path).read(), before - len(_native.files()))
-"""
-    )
+""")
     assert out == "kept 3\n"
 
 
@@ -132,10 +123,8 @@ print(open(path).read(), before - len(_native.files()))
 )
 @pytest.mark.parametrize("then", ["pass", "gc.unfreeze()", "_native.note_frozen_files()"])
 @pytest.mark.parametrize("last", ["pass", "gc.collect()", "gc.freeze()"])
-def test_a_file_that_comes_after_the_note_is_found(run_program, late, then, last):
-    out = run_program(
-        KINDS
-        + f"""
+def test_a_file_that_comes_after_the_note_is_found(run, late, then, last):
+    out = run(f"""
 gc.collect(); gc.freeze(); _native.note_frozen_files()
 later = [new(), [new()]]
 {late}
@@ -146,30 +135,24 @@ later.append([new()])
 found = {{*map(id, _native.files())}}
 print([id(file) in found for file in (later[0], later[1][0], later[2][0], later[3][0])])
 print({{*map(id, walked())}} == found)
-"""
-    )
+""")
     assert out == "[True, True, True, True]\nTrue\n"
 
 
-def test_a_note_can_be_repeated_after_its_lists_were_sealed_and_collected(run_program):
-    out = run_program(
-        KINDS
-        + """
+def test_a_note_can_be_repeated_after_its_lists_were_sealed_and_collected(run):
+    out = run("""
 _native.note_frozen_files()
 seal_objects(); gc.freeze(); gc.unfreeze()
 gc.collect()  # takes immortal objects out of the collector's lists
 gc.freeze(); _native.note_frozen_files()
 later = new()
 print({*map(id, _native.files())} == {*map(id, walked())}, later in _native.files())
-"""
-    )
+""")
     assert out == "True True\n"
 
 
-def test_what_a_program_puts_into_all_lists_does_no_harm(run_program):
-    out = run_program(
-        KINDS
-        + """
+def test_what_a_program_puts_into_all_lists_does_no_harm(run):
+    out = run("""
 file = new()
 gc.collect(); gc.freeze(); _native.note_frozen_files()
 gc.unfreeze()
@@ -181,15 +164,12 @@ gc.freeze()
 found = _native.files()
 _native.note_frozen_files()
 print(meddled > 0, file in found, file in _native.files())
-"""
-    )
+""")
     assert out == "True True True\n"
 
 
-def test_a_child_finds_what_its_parent_has_noted_and_its_own(run_program):
-    out = run_program(
-        KINDS
-        + """
+def test_a_child_finds_what_its_parent_has_noted_and_its_own(run):
+    out = run("""
 first = new()
 seal_objects(); gc.freeze(); _native.note_frozen_files()
 second = new()
@@ -198,15 +178,12 @@ def look():
     found = {*map(id, _native.files())}
     return [id(file) in found for file in (first, second, third, sys.stdout)]
 in_child(look)
-"""
-    )
+""")
     assert out == "[True, True, True, True]\n"
 
 
-def test_a_note_spares_the_walk_through_the_frozen_heap(run_program):
-    out = run_program(
-        KINDS
-        + """
+def test_a_note_spares_the_walk_through_the_frozen_heap(run):
+    out = run("""
 heap = [[] for _ in range(400_000)]
 gc.collect(); gc.freeze()
 
@@ -220,6 +197,5 @@ nothing = read_kib(lambda: None)
 walked = read_kib(_native.files) - nothing
 _native.note_frozen_files()
 print(walked > 15_000, read_kib(_native.files) - nothing < walked / 4)
-"""
-    )
+""")
     assert out == "True True\n"

@@ -48,25 +48,25 @@ def collapse(min_ranges=1, limit_ns=10**11):
 """
 
 
-def test_full_ranges_are_collapsed_and_hold_what_they_held(run_program):
-    out = run_program(
-        RANGES
-        + """
+@pytest.fixture
+def run(run_program):
+    return lambda source: run_program(RANGES + source)
+
+
+def test_full_ranges_are_collapsed_and_hold_what_they_held(run):
+    out = run("""
 for number in range(8):
     fill(number)
 before, counts = huge_ranges(), collapse()
 print(before, huge_ranges(), counts["collapsed"] >= 8, counts["refused"])
 print(all(memory[first + n * HUGE + p * 4096] == 1 + n for n in range(8) for p in range(512)))
 in_child(lambda: sum(memory[first:first + 8 * HUGE:4096]))
-"""
-    )
+""")
     assert out == f"0 8 True 0\nTrue\n{512 * 36}\n"
 
 
-def test_ranges_with_many_empty_pages_and_those_of_a_child_are_left(run_program):
-    out = run_program(
-        RANGES
-        + """
+def test_ranges_with_many_empty_pages_and_those_of_a_child_are_left(run):
+    out = run("""
 fill(0, 512 - 32)
 fill(1, 512 - 33)
 fill(2)
@@ -84,15 +84,12 @@ os.close(writer)
 os.wait()
 collapse()
 print(huge_ranges())
-"""
-    )
+""")
     assert out == "0 2\n2\n7\n"
 
 
-def test_too_few_ranges_and_those_after_the_time_limit_are_left(run_program):
-    out = run_program(
-        RANGES
-        + """
+def test_too_few_ranges_and_those_after_the_time_limit_are_left(run):
+    out = run("""
 for number in range(8):
     fill(number)
 found = collapse(min_ranges=10**6)
@@ -102,8 +99,7 @@ try:
     _native.collapse(3, 1, 1)
 except ValueError as error:
     print(error)
-"""
-    )
+""")
     assert out == "True 0 0\n0 0\nno size of a page\n"
 
 
@@ -116,22 +112,17 @@ except ValueError as error: print(error)
     assert out == "no size of a page\n"
 
 
-def test_a_size_that_the_kernel_does_not_collapse_changes_nothing(run_program):
-    out = run_program(
-        RANGES
-        + """
+def test_a_size_that_the_kernel_does_not_collapse_changes_nothing(run):
+    out = run("""
 fill(0)
 counts = _native.collapse(1 << 16, 1, 10**11)
 print(counts["ranges"] > 0, huge_ranges(), {memory[first + page * 4096] for page in range(512)})
-"""
-    )
+""")
     assert out == "True 0 {1}\n"
 
 
-def test_a_mapping_of_more_than_64_gib_is_left_out(run_program):
-    out = run_program(
-        RANGES
-        + """
+def test_a_mapping_of_more_than_64_gib_is_left_out(run):
+    out = run("""
 MAP_NORESERVE = 0x4000
 flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
 large = mmap.mmap(-1, 65 << 30, flags=flags)
@@ -140,6 +131,5 @@ for page in range(1024): large[middle + page * 4096] = 1
 fill(0)
 print(collapse()["collapsed"] >= 1, huge_ranges())
 large.close()
-"""
-    )
+""")
     assert out == "True 1\n"

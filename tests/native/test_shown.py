@@ -14,10 +14,13 @@ def seal():
 """
 
 
-def test_frozen_objects_are_listed_and_found_as_referrers(run_program):
-    out = run_program(
-        SEAL
-        + """
+@pytest.fixture
+def run(run_program):
+    return lambda source: run_program(SEAL + source)
+
+
+def test_frozen_objects_are_listed_and_found_as_referrers(run):
+    out = run("""
 def shown():
     listed = set(map(id, get_objects()))
     return [
@@ -38,16 +41,13 @@ if (pid := os.fork()) == 0:
     print(shown() == plain, flush=True)
     os._exit(0)
 os.waitpid(pid, 0)
-"""
-    )
+""")
     expected = "[[True, True, True, True, True], True, 1, True, []]"
     assert out.splitlines() == [f"True {expected}", *["True"] * 2]
 
 
-def test_frozen_objects_are_of_the_oldest_generation(run_program):
-    out = run_program(
-        SEAL
-        + """
+def test_frozen_objects_are_of_the_oldest_generation(run):
+    out = run("""
 seal()
 def has(*args, **keywords):
     return any(one is kept.items for one in gc.get_objects(*args, **keywords))
@@ -58,8 +58,7 @@ print([has(generation=each) for each in (None, 0, 1, 2)], has(False), has(True),
 listed = [id(one) for one in gc.get_objects()]
 print(len(listed) - len({*listed}))
 print(len(gc.get_objects()) - len(gc.get_objects(generation=None)))
-"""
-    )
+""")
     assert out.splitlines() == [
         "[True, True, False, False, True]",
         "[True, False, False, True] False False True",
@@ -68,17 +67,14 @@ print(len(gc.get_objects()) - len(gc.get_objects(generation=None)))
     ]
 
 
-def test_lists_of_pastures_own_are_not_shown(run_program):
-    out = run_program(
-        SEAL
-        + """
+def test_lists_of_pastures_own_are_not_shown(run):
+    out = run("""
 gc.collect()
 known = {id(one) for one in gc.get_objects()}
 seal()
 _native.note_frozen_files()
 print(sum(id(one) not in known for one in gc.get_objects() if type(one) is list and not one))
-"""
-    )
+""")
     assert out.strip() == "0"
 
 
@@ -97,10 +93,8 @@ print(sum(id(one) not in known for one in gc.get_objects() if type(one) is list 
         "gc.get_referrers(), pickle.dumps(gc.get_objects)",
     ),
 )
-def test_the_functions_are_the_interpreters_own(run_program, call):
-    out = run_program(
-        SEAL
-        + f"""
+def test_the_functions_are_the_interpreters_own(run, call):
+    out = run(f"""
 import inspect, pickle
 def answer():
     try:
@@ -110,33 +104,26 @@ def answer():
 plain = answer()
 seal()
 print(answer() == plain, plain)
-"""
-    )
+""")
     assert out.startswith("True ")
 
 
-def test_an_audit_hook_hears_of_each_call_once(run_program):
-    out = run_program(
-        SEAL
-        + """
+def test_an_audit_hook_hears_of_each_call_once(run):
+    out = run("""
 seal()
 heard = []
 sys.addaudithook(lambda name, args: heard.append(name) if name.startswith("gc.get") else None)
 gc.get_objects(), gc.get_referrers(kept)
 print(heard)
-"""
-    )
+""")
     assert out.strip() == "['gc.get_objects', 'gc.get_referrers']"
 
 
 @pytest.mark.parametrize("theirs", ["lambda: 'theirs'", "'theirs'.strip"])
-def test_what_others_put_in_their_place_stays(run_program, theirs):
-    out = run_program(
-        SEAL
-        + f"""
+def test_what_others_put_in_their_place_stays(run, theirs):
+    out = run(f"""
 gc.get_objects = {theirs}
 seal()
 print(gc.get_objects(), any(one is kept.items for one in gc.get_referrers(kept.items[0])))
-"""
-    )
+""")
     assert out.strip() == "theirs True"

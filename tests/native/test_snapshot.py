@@ -1,5 +1,7 @@
 """The snapshot: every object is in it, where it is, with its type and the way to it."""
 
+import pytest
+
 READ = """
 import struct, tempfile
 def snapshot():
@@ -12,10 +14,13 @@ def snapshot():
 """
 
 
-def test_objects_of_the_collector_are_recorded_once_with_their_types(run_program):
-    run_program(
-        READ
-        + """
+@pytest.fixture
+def run(run_program):
+    return lambda source: run_program(READ + source)
+
+
+def test_objects_of_the_collector_are_recorded_once_with_their_types(run):
+    run("""
 kept = [[i] for i in range(1000)]
 there = gc.get_objects()
 records = snapshot()
@@ -27,14 +32,11 @@ def check():
         assert id(o) in objects, o
         assert objects[id(o)][1] == id(type(o)), o
 check()
-"""
-    )
+""")
 
 
-def test_an_owner_stands_before_what_it_owns_and_leads_to_a_root(run_program):
-    run_program(
-        READ
-        + """
+def test_an_owner_stands_before_what_it_owns_and_leads_to_a_root(run):
+    run("""
 import types
 module = types.ModuleType("meadow")
 module.answer = ["grass"]
@@ -47,14 +49,11 @@ while at != 0xFFFFFFFF:
     assert records[at][3] == 0xFFFFFFFF or records[at][3] < at
     at = records[at][3]
 assert way == [id(module.answer), id(vars(module)), id(module), id(sys.modules)]
-"""
-    )
+""")
 
 
-def test_storage_of_containers_is_recorded_with_its_size(run_program):
-    run_program(
-        READ
-        + """
+def test_storage_of_containers_is_recorded_with_its_size(run):
+    run("""
 import ctypes
 numbers, table, bag = list(range(5000)), {str(i): i for i in range(5000)}, set(range(5000))
 pointer = lambda o, offset: ctypes.c_size_t.from_address(id(o) + offset).value
@@ -65,14 +64,11 @@ keys = records[pointer(table, dict.__basicsize__ - 16)]
 assert keys[4] == 1 and abs(keys[2] - (sys.getsizeof(table) - dict.__basicsize__ - 16)) <= 16
 slots = records[pointer(bag, 40)]
 assert slots[4] == 4 and slots[2] >= 16 * 5000
-"""
-    )
+""")
 
 
-def test_sizes_are_at_least_what_objects_say_and_pieces_do_not_overlap(run_program):
-    run_program(
-        READ
-        + """
+def test_sizes_are_at_least_what_objects_say_and_pieces_do_not_overlap(run):
+    run("""
 text, number, row = "x" * 777, 1 << 3000, tuple(range(50))
 records = sorted((r[0] - r[5], r[0] + r[2], r) for r in snapshot())
 by_address = {r[2][0]: r[2] for r in records}
@@ -81,38 +77,31 @@ for o, header in ((text, 0), (number, 0), (row, 16)):
     assert sys.getsizeof(o) - 16 <= r[2] + r[5] <= sys.getsizeof(o) + 16, (o, r)
 overlapping = sum(a[1] > b[0] for a, b in zip(records, records[1:]))
 assert overlapping < len(records) / 1000, overlapping
-"""
-    )
+""")
 
 
-def test_writing_a_snapshot_leaves_reference_counts_as_they_were(run_program):
-    run_program(
-        READ
-        + """
+def test_writing_a_snapshot_leaves_reference_counts_as_they_were(run):
+    run("""
 things = [object(), [], {}, type("Sheep", (), {})]
 before = [sys.getrefcount(o) for o in things]
 snapshot()
 assert [sys.getrefcount(o) for o in things] == before
-"""
-    )
+""")
 
 
 def test_a_file_that_cannot_be_written_is_an_error(run_program):
-    run_program(
-        """
+    run_program("""
 try:
     _native.write_snapshot(os.open("/dev/full", os.O_WRONLY))
 except OSError as error:
     assert "No space left" in str(error)
 else:
     raise AssertionError("nothing was raised")
-"""
-    )
+""")
 
 
 def test_a_signal_that_comes_while_a_reader_is_late_loses_nothing(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 import signal
 signal.signal(signal.SIGALRM, lambda *_: None)
 below, above = os.pipe()
@@ -135,6 +124,5 @@ os.close(below)
 _native.write_snapshot(above)
 os.close(above)
 os.waitpid(pid, 0)
-"""
-    )
+""")
     assert out == "True 0\n"

@@ -1,5 +1,7 @@
 """What a descriptor is, without changing it; and what a child gets in place of its parent's."""
 
+import pytest
+
 PRELUDE = """
 import os, select, socket, tempfile
 
@@ -33,10 +35,13 @@ def said(one):
 """
 
 
-def test_a_connection_is_described_in_the_words_of_its_addresses(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+@pytest.fixture
+def run(run_program):
+    return lambda source: run_program(PRELUDE + source)
+
+
+def test_a_connection_is_described_in_the_words_of_its_addresses(run):
+    out = run("""
 for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
     client, accepted, server = connect(family)
     here, there, listener = map(facts, (client, accepted, server))
@@ -57,15 +62,12 @@ assert facts(datagrams)["kind"] == socket.SOCK_DGRAM
 other_family = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
 assert (facts(other_family)["own"], facts(other_family)["family"]) == ("", socket.AF_NETLINK)
 print("described")
-"""
-    )
+""")
     assert out == "described\n"
 
 
-def test_bytes_of_tcp_and_the_end_of_what_can_be_read_are_known(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+def test_bytes_of_tcp_and_the_end_of_what_can_be_read_are_known(run):
+    out = run("""
 import time
 client, accepted, server = connect()
 known = lambda: tuple(facts(client)[name] for name in ("acked", "received", "at_end"))
@@ -93,15 +95,12 @@ for each in fills:
     each.setblocking(False)
     each.connect_ex(full.getsockname())
 print([facts(each)["connecting"] for each in fills].count(True) > 0, facts(waits)["connecting"])
-"""
-    )
+""")
     assert out == "True False\n"
 
 
-def test_a_look_takes_no_error_of_a_socket_and_changes_no_flag(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+def test_a_look_takes_no_error_of_a_socket_and_changes_no_flag(run):
+    out = run("""
 import struct
 client, accepted, server = connect()
 accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -114,15 +113,12 @@ print(blocks, os.get_blocking(client.fileno()), said(client)[0])
 for other in (0, 999):
     try: _native.describe_stream(other)
     except OSError as error: print(error.errno)
-"""
-    )
+""")
     assert out == "True True ConnectionResetError\n88\n9\n"
 
 
-def test_a_dead_end_is_like_a_server_that_has_closed(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+def test_a_dead_end_is_like_a_server_that_has_closed(run):
+    out = run("""
 ends = [connect(family, kind) for family, kind in (
     (socket.AF_INET, socket.SOCK_STREAM),
     (socket.AF_INET6, socket.SOCK_STREAM),
@@ -148,8 +144,7 @@ for client, accepted, _ in ends:
     accepted.send(b"for the parent")
     print(client.recv(99).decode(), end=" ")
 print([os.get_blocking(one.fileno()) for one in clients])
-"""
-    )
+""")
     assert out == (
         "['AF_INET', 'AF_INET6', 'AF_UNIX', 'AF_UNIX'] [True, True, True, True]\n"
         "[False, True, True, True]\n"
@@ -159,25 +154,20 @@ print([os.get_blocking(one.fileno()) for one in clients])
     )
 
 
-def test_a_number_that_is_another_files_by_now_stays(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+def test_a_number_that_is_another_files_by_now_stays(run):
+    out = run("""
 client, accepted, server = connect()
 (number, inode), = noted(client)
 def look():
     _native.isolate_streams(((number, inode + 1), (999, 7)), (number, 999))
     return facts(client)["at_end"]
 in_child(look)
-"""
-    )
+""")
     assert out == "False\n"
 
 
-def test_a_child_that_may_open_no_more_files_shares_no_stream(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+def test_a_child_that_may_open_no_more_files_shares_no_stream(run):
+    out = run("""
 import resource
 first, second = (made := [connect(), connect()])[0][0], made[1][0]
 poll = select.epoll()
@@ -210,18 +200,15 @@ for one in spare:
     os.close(one)
     _native.keep_spare_end()
 print(facts(socket.socket(fileno=spare[0]))["at_end"])
-"""
-    )
+""")
     spare, none, again = out.splitlines()
     assert spare == "([['BrokenPipeError', b''], ['BrokenPipeError', b'']], [True])"
     assert none == "error 24 ([['OSError', 'OSError'], ['OSError', 'OSError']], [])"
     assert again == "True"
 
 
-def test_an_epoll_of_a_childs_own_watches_the_same_with_the_same_data(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+def test_an_epoll_of_a_childs_own_watches_the_same_with_the_same_data(run):
+    out = run("""
 import ctypes
 pipes = [os.pipe() for _ in range(200)]  # more than one read of its description holds
 client, accepted, server = connect()
@@ -260,8 +247,7 @@ def look():
 in_child(look)
 os.read(pipes[4][0], 1)
 print(len(inner.poll(0)), len(outer.poll(0)), client.recv(99).decode())
-"""
-    )
+""")
     assert out.splitlines() == [
         "0x1234567890abcdef [False, False, False]",
         "True b''",
@@ -291,10 +277,8 @@ in_child(look)
     assert out.strip() in ("no right", f"[{end}, {end}]")
 
 
-def test_with_any_number_of_free_files_each_stream_is_replaced(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+def test_with_any_number_of_free_files_each_stream_is_replaced(run):
+    out = run("""
 import resource
 clients = [one for _ in range(3) for one in connect()[:1]]
 _native.keep_spare_end()
@@ -312,15 +296,12 @@ def with_free(count):
     return look
 for count in range(6):
     in_child(with_free(count))
-"""
-    )
+""")
     assert out == "([False, False, False], [b'', b'', b''])\n" * 6
 
 
-def test_numbers_that_were_used_again_make_no_ring_of_epolls(run_program):
-    out = run_program(
-        PRELUDE
-        + """
+def test_numbers_that_were_used_again_make_no_ring_of_epolls(run):
+    out = run("""
 read, write = os.pipe()
 first, second = select.epoll(), select.epoll()
 for one, other in ((first, second), (second, first)):
@@ -335,6 +316,5 @@ def look():
     return first.poll(0), second.poll(0)
 in_child(look)
 print(len(first.poll(0)), len(second.poll(0)))
-"""
-    )
+""")
     assert out == "([], [])\n1 1\n"

@@ -32,27 +32,27 @@ def peak(text_bytes=200, count=200_000):
 """
 
 
+@pytest.fixture
+def run_peak(run_program):
+    return lambda source: run_program(PEAK + source)
+
+
 @needs_pymalloc
 @a_pool_has_several_os_pages
-def test_free_pools_are_given_back_and_what_is_in_use_stays(run_program):
-    out = run_program(
-        PEAK
-        + """
+def test_free_pools_are_given_back_and_what_is_in_use_stays(run_peak):
+    out = run_peak("""
 kept = peak()
 before = private_kib()
 freed = _native.trim()
 print(freed > 10_000_000, before - private_kib() > freed / 1024 * 0.9)
 print(kept == ["%08d" % i * 25 for i in range(0, 200_000, 4000)])
 print(_native.trim() < 200_000)
-"""
-    )
+""")
     assert out == "True True\nTrue\nTrue\n"
 
 
-def test_pools_that_were_given_back_serve_every_size_of_objects(run_program):
-    out = run_program(
-        PEAK
-        + """
+def test_pools_that_were_given_back_serve_every_size_of_objects(run_peak):
+    out = run_peak("""
 import random
 random.seed(1)
 kept, alive = peak(), {}
@@ -65,15 +65,12 @@ for round in range(40):
         del alive[key]
     _native.trim()
 print(all(set(text) == {key % 251} for key, text in alive.items()), len(kept))
-"""
-    )
+""")
     assert out == "True 50\n"
 
 
-def test_pools_that_a_child_shares_with_its_parent_are_left_alone(run_program):
-    out = run_program(
-        PEAK
-        + """
+def test_pools_that_a_child_shares_with_its_parent_are_left_alone(run_peak):
+    out = run_peak("""
 import mmap
 kept = peak()
 def body():
@@ -82,16 +79,14 @@ def body():
     before = private_kib()
     return _native.trim(), (private_kib() - before) * 1024 < 25 * mmap.PAGESIZE
 in_child(body)
-"""
-    )
+""")
     assert out == "(0, True)\n"
 
 
 @needs_pymalloc
 @a_pool_has_several_os_pages
 def test_a_pool_whose_header_a_child_shares_is_left_alone(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 import ctypes, mmap
 many = ["%08d" % i * 25 for i in range(200_000)]
 pools = {id(one) & -16384 for one in many}
@@ -107,15 +102,13 @@ def body():
         ctypes.memmove(at, at, 1)  # a page inside is its own, and has what it had
     return _native.trim() < len(pools) * mmap.PAGESIZE // 10
 in_child(body)
-"""
-    )
+""")
     assert out == "True\n"
 
 
 @a_pool_has_several_os_pages
 def test_a_full_collection_in_the_child_of_a_sealed_process_gives_back_what_it_freed(run_program):
-    out = run_program(
-        """
+    out = run_program("""
 import pasture
 pasture.seal()
 def given_back():
@@ -133,8 +126,7 @@ def body():
     _native.trim_after_collections(False)
     return trimmed > 20_000, given_back() < 10_000
 in_child(body)
-"""
-    )
+""")
     assert out == "(True, True)\n"
 
 
@@ -157,11 +149,14 @@ def use(blocks, block_bytes=1000):
 """
 
 
-def test_the_heap_of_a_hundredth_generation_is_in_no_more_pieces_than_a_tenths(run_program):
+@pytest.fixture
+def run_top(run_program):
+    return lambda source: run_program(TOP + source)
+
+
+def test_the_heap_of_a_hundredth_generation_is_in_no_more_pieces_than_a_tenths(run_top):
     # Each process keeps 2 KB, and is the parent of the next one.
-    out = run_program(
-        TOP
-        + """
+    out = run_top("""
 before = None
 for generation in range(1, 101):
     use(2)
@@ -176,18 +171,15 @@ for generation in range(1, 101):
 pieces = heaps() - before
 print(pieces <= 3 or pieces, flush=True)
 os._exit(0)
-"""
-    )
+""")
     assert out == "True\n"
 
 
 @pytest.mark.skipif("musl" in sysconfig.get_config_var("SOABI"), reason="asks glibc's malloc")
 @pytest.mark.skipif(mmap.PAGESIZE > 16384, reason="a block of malloc has no whole page in it")
 @pytest.mark.kernel
-def test_what_the_end_of_the_heap_needed_at_its_peak_is_given_back(run_program):
-    out = run_program(
-        TOP
-        + """
+def test_what_the_end_of_the_heap_needed_at_its_peak_is_given_back(run_top):
+    out = run_top("""
 def resident(block, os_pages=90_000 // mmap.PAGESIZE - 1):
     found = ctypes.create_string_buffer(os_pages)
     first = -(-block // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -199,24 +191,20 @@ libc.free(block)
 print(resident(block))
 _native.trim()
 print(resident(block))
-"""
-    )
+""")
     before, after = map(int, out.split())
     assert before == 90_000 // mmap.PAGESIZE - 1
     assert after <= 1  # to ask takes memory, which may come from there
 
 
 @needs_pymalloc
-def test_a_seal_gives_the_parents_free_memory_back_before_the_fork(run_program):
-    out = run_program(
-        PEAK
-        + """
+def test_a_seal_gives_the_parents_free_memory_back_before_the_fork(run_peak):
+    out = run_peak("""
 import pasture
 kept = peak()
 before = private_kib()
 report = pasture.seal()
 print(report.sealed, report.step("give-back").counts["bytes"] > 10_000_000)
 print(before - private_kib() > 10_000)
-"""
-    )
+""")
     assert out == "True True\nTrue\n"

@@ -1,5 +1,7 @@
 """A file of variables that code in C finds by getenv(), and no other code."""
 
+import pytest
+
 FILE = """
 import ctypes, os
 
@@ -18,10 +20,13 @@ is_watched = opened(b"PASTURE_A=1", b"PASTURE_AB=2", b"TZ=Mars", b"PASTURE_NONE=
 """
 
 
-def test_variables_are_found_by_their_whole_names_and_hidden(run_program):
-    out = run_program(
-        FILE
-        + """
+@pytest.fixture
+def run(run_program):
+    return lambda source: run_program(FILE + source)
+
+
+def test_variables_are_found_by_their_whole_names_and_hidden(run):
+    out = run("""
 print([_native.find_variable(name) for name in (b"PASTURE_A", b"PASTURE_AB", b"PASTURE", b"NO")])
 _native.hide_variable(b"PASTURE_AB")
 _native.hide_variable(b"NO")
@@ -30,8 +35,7 @@ print(_native.close_variables(), _native.find_variable(b"PASTURE_A"), _native.va
 for one in (_native.find_variable, _native.hide_variable):
     try: one("PASTURE_A")
     except TypeError as error: print(error)
-"""
-    )
+""")
     assert out.splitlines() == [
         "[b'1', b'2', None, None]",
         "None [b'PASTURE_A', b'TZ', b'PASTURE_NONE']",
@@ -40,10 +44,8 @@ for one in (_native.find_variable, _native.hide_variable):
     ]
 
 
-def test_code_in_c_finds_them_and_what_it_asks_for_is_known(run_program):
-    out = run_program(
-        FILE
-        + """
+def test_code_in_c_finds_them_and_what_it_asks_for_is_known(run):
+    out = run("""
 libc.clearenv()
 assert libc.getenv(b"PASTURE_A") == (b"1" if is_watched else None)
 os.environ["PASTURE_OWN"] = "own"
@@ -57,15 +59,12 @@ assert are_all
 opened(b"PASTURE_B=3")
 libc.getenv(b"N" * 70000)
 print(_native.close_variables()[1] is not is_watched, libc.getenv(b"PASTURE_B"))
-"""
-    )
+""")
     assert out == "True None\n"
 
 
-def test_one_file_is_open_at_a_time(run_program):
-    out = run_program(
-        FILE
-        + """
+def test_one_file_is_open_at_a_time(run):
+    out = run("""
 import errno
 for file, expected in ((os.memfd_create("empty"), errno.EBUSY), (-1, errno.EBUSY)):
     try: _native.open_variables(file)
@@ -75,8 +74,7 @@ for file, expected in ((os.memfd_create("empty"), errno.EINVAL), (-2, errno.EBAD
     try: _native.open_variables(file)
     except OSError as error: print(error.errno == expected)
 print(_native.close_variables())
-"""
-    )
+""")
     assert out.splitlines() == ["True"] * 4 + ["([], True)"]
 
 

@@ -5,6 +5,7 @@ The broker and the results are at HERD_BROKER.
 
 import json
 import os
+import signal
 import time
 
 import celery
@@ -51,6 +52,23 @@ def read(seconds=0.0):
 def add(left, right, seconds=0.0):
     time.sleep(seconds)
     return left + right
+
+
+@app.task(bind=True, max_retries=3)
+def retry_twice(self):
+    if self.request.retries < 2:
+        raise self.retry(countdown=0.1)
+    return self.request.retries
+
+
+@app.task
+def end_once(path):
+    """End the process at the first try."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return "ended"
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.task

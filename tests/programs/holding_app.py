@@ -8,6 +8,8 @@ or a text that no other answer has, and, under "leader", whether it thinks to be
 
 import asyncio
 import atexit
+import ctypes
+import faulthandler
 import fcntl
 import http.client
 import inspect
@@ -30,6 +32,7 @@ import time
 import warnings
 import xmlrpc.client
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 HOLDS = os.environ.get("HOLDS", "")
 FOLDER = os.environ.get("HELD_IN", "")
@@ -397,6 +400,20 @@ def hold_semaphore():
     return is_free
 
 
+def hold_counters():
+    """A lock and a number that are one worker's, as far as it can see."""
+    number = multiprocessing.get_context("fork").Value("i", 0)
+    own = [0]
+
+    def is_own():
+        with number.get_lock():
+            number.value += 1
+            own[0] += 1
+            return number.value == own[0]
+
+    return is_own
+
+
 def hold_temporary_file():
     file = tempfile.TemporaryFile(buffering=0)
     lock = threading.Lock()
@@ -421,6 +438,42 @@ def hold_pipe():
         return os.read(read, 10) == asked
 
     return is_own
+
+
+def hold_watch():
+    """Events of a folder: each process that watches it sees all of them."""
+    library = ctypes.CDLL(None)
+    watch = library.inotify_init1(os.O_NONBLOCK)
+    library.inotify_add_watch(watch, FOLDER.encode(), 0x100)  # IN_CREATE
+    seen = []
+
+    def sees_all():
+        open(f"{FOLDER}/seen-{os.getpid()}", "w").close()
+        names = [name for name in os.listdir(FOLDER) if name.startswith("seen-")]
+        with suppress(BlockingIOError):
+            seen.append(os.read(watch, 1 << 16))
+        return all(name.encode() in b"".join(seen) for name in names)
+
+    return sees_all
+
+
+def hold_handler():
+    def own(number, frame):
+        pass
+
+    signal.signal(signal.SIGUSR2, own)
+    return lambda: signal.getsignal(signal.SIGUSR2) is own
+
+
+def hold_registered_traceback():
+    """A handler in C: Python lists none."""
+    faulthandler.register(signal.SIGUSR2, file=open(os.path.join(FOLDER, "trace"), "a"))
+
+    def is_written():
+        os.kill(os.getpid(), signal.SIGUSR2)
+        return os.path.getsize(os.path.join(FOLDER, "trace")) > 0
+
+    return is_written
 
 
 def hold_read_file():
@@ -456,6 +509,7 @@ HOLD = {
     "loop": hold_loop,
     "running loop": hold_running_loop,
     "shared memory": hold_shared_memory,
+    "counters": hold_counters,
     "database": hold_database,
     "temporary folder": hold_temporary_folder,
     "timer": hold_timer,
@@ -478,6 +532,9 @@ HOLD = {
     "temporary file": hold_temporary_file,
     "pipe": hold_pipe,
     "read file": hold_read_file,
+    "watch": hold_watch,
+    "handler": hold_handler,
+    "registered traceback": hold_registered_traceback,
     "semaphore": hold_semaphore,
     "": lambda: alive,
 }

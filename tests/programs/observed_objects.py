@@ -15,7 +15,7 @@ from logging.handlers import QueueListener
 from queue import SimpleQueue
 
 from pasture.fork_safety import held, streams
-from pasture.own_values import caches, generators
+from pasture.own_values import generators
 
 
 class Connection(sqlite3.Connection):
@@ -68,11 +68,8 @@ def recorders():
     streams.begin()
     streams.arm()
     watch = held.Import()
-    watch.begin()
-    filled = caches.Filled(generators.drawn())
     with generators.observed():
         yield
-        list(filled.forget_own())
         streams.note()
         watch.end()
         watch.hazards()

@@ -16,6 +16,7 @@ from multiprocessing import shared_memory
 from pathlib import Path
 
 METHOD, WAY, *REST = sys.argv[1:] or ["spawn", "plain"]
+READ = os.environ.get("SPAWNING_READ")
 GENERATOR = random.Random()
 
 
@@ -42,7 +43,7 @@ def look(writer, number):
             "interrupt": signal.getsignal(signal.SIGINT) is signal.default_int_handler,
             "mask": [*signal.pthread_sigmask(signal.SIG_BLOCK, ())],
             "umask": os.umask(0),
-            "variable": os.environ.get("SPAWNING_APP"),
+            "variables": [READ, os.environ.get("SPAWNING_APP")],
             "drawn": GENERATOR.random(),
         }
     )

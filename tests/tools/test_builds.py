@@ -61,37 +61,7 @@ def test_the_incremental_collector_is_to_be_refused_and_what_came_after_is_not(
     assert [bool(build.refused) for build in tool.of_maven()] == [True, False, False]
 
 
-def test_builds_that_give_objects_another_layout_refuse_the_wheel_alone(tool: ModuleType) -> None:
-    assert named(tool, "debian-3.13-debug").refused == ("wheel",)
-    assert named(tool, "upstream-3.13-trace-refs").refused == ("wheel",)
-    assert named(tool, "upstream-3.13-no-pymalloc").refused == ()
-
-
-def test_a_free_threaded_build_is_tried_from_source_and_refused(tool: ModuleType) -> None:
-    build = named(tool, "upstream-3.13-free-threaded")
-    assert (build.ways, build.refused) == (("source",), ("source",))
-
-
-def test_an_older_c_library_gets_wheels_only(tool: ModuleType) -> None:
-    older = list(tool.on_older_systems())
-    assert older and all(build.ways == ("wheel",) for build in older)
-
-
-def test_what_takes_an_hour_is_made_only_for_who_asks(tool: ModuleType) -> None:
-    assert {b.words[0] for b in tool.all_builds() if b.asked_for} == {"shared-lto-pgo"}
-
-
 # --- Upstream's source ------------------------------------------------------------------
-
-
-def test_a_shared_library_is_found_where_it_will_be_installed(tool: ModuleType) -> None:
-    words = tool.configure_words(Path("/home/b"), {"configure": ["--enable-shared"]})
-    assert "--prefix=/home/b" in words and "LDFLAGS=-Wl,-rpath,/home/b/lib" in words
-
-
-def test_the_static_shape_is_made_by_clang_with_hidden_symbols(tool: ModuleType) -> None:
-    words = tool.configure_words(Path("/home/b"), {"configure": ["--disable-shared"]})
-    assert {"CC=clang", "CFLAGS=-fvisibility=hidden"} <= set(words)
 
 
 def test_a_source_that_is_not_to_be_had_is_asked_for_once_and_the_newest_releases_words_stay(

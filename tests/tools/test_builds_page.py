@@ -88,15 +88,6 @@ def test_the_page_has_a_row_a_build_and_the_rest_of_it_stays(
     assert text.startswith("Before.\n") and text.endswith("\nAfter.\n") and "old" not in text
 
 
-def test_writing_the_page_again_changes_nothing(
-    harness: Harness, make_row: Callable[..., Any]
-) -> None:
-    harness.page.write_page([make_row()])
-    once = harness.page.PAGE.read_text()
-    harness.page.write_page([make_row()])
-    assert harness.page.PAGE.read_text() == once
-
-
 def test_a_refusal_stands_on_the_page_in_its_own_words(
     harness: Harness, make_row: Callable[..., Any]
 ) -> None:
@@ -107,13 +98,6 @@ def test_a_refusal_stands_on_the_page_in_its_own_words(
     assert words in harness.page.PAGE.read_text()
 
 
-def test_a_way_that_is_not_tried_has_an_empty_cell(
-    harness: Harness, make_row: Callable[..., Any]
-) -> None:
-    harness.page.write_page([make_row(build={"ways": ["wheel"]}, source=None)])
-    assert matrix(harness)[0][3:5] == ["", "seals"]
-
-
 def test_builds_that_cannot_be_had_for_one_reason_stand_in_one_line(
     harness: Harness, make_row: Callable[..., Any]
 ) -> None:
@@ -121,15 +105,6 @@ def test_builds_that_cannot_be_had_for_one_reason_stand_in_one_line(
     harness.page.write_page([make_row(), *absent])
     assert "- x, y: no source of 3.14\n" in harness.page.PAGE.read_text()
     assert len(matrix(harness)) == 1
-
-
-def test_builds_that_were_not_tried_are_named(
-    harness: Harness, make_row: Callable[..., Any]
-) -> None:
-    harness.page.write_page([make_row()], ["x", "y"])
-    assert "Not tried yet:\n\n- x, y\n" in harness.page.PAGE.read_text()
-    harness.page.write_page([make_row()])
-    assert "Not tried" not in harness.page.PAGE.read_text()
 
 
 # --- What is complained of --------------------------------------------------------------

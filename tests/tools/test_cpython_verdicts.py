@@ -1,7 +1,5 @@
 """The judgement over runs of CPython's own tests: what counts, and what is explained."""
 
-import sys
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -10,7 +8,6 @@ from expected import MODES, Change, Expected, load_changes, matches
 from outcomes import PROCESS, Difference, ModuleRun, Outcome, read_outcomes
 from selection import choose, quick_first
 from store import Order, Store
-from targets import Target, run_program
 from verdict import Pair, counts_of, doubtful, judge
 
 NOTHING_EXPECTED = Expected([], "3.14", "sealed")
@@ -121,11 +118,6 @@ def test_counts_add_up_to_the_tests_that_were_run() -> None:
     assert (counts.tests, counts.same, counts.failed_in_both, counts.new) == (4, 2, 1, 1)
 
 
-def test_the_end_of_a_process_is_not_counted_among_its_tests() -> None:
-    counts = counts_of(judge(Pair(PLAIN, CRASHED), Pair(PLAIN, CRASHED), NOTHING_EXPECTED))
-    assert (counts.tests, counts.same, counts.new, counts.crashed) == (2, 1, 0, 1)
-
-
 def test_a_test_whose_process_ended_within_it_has_crashed() -> None:
     outcomes, events = read_outcomes([line("a", "started")])
     assert outcomes["a"].outcome == "crashed"
@@ -135,19 +127,6 @@ def test_a_test_whose_process_ended_within_it_has_crashed() -> None:
 def test_a_test_that_ended_with_nothing_but_skipped_subtests_has_passed() -> None:
     outcomes, _ = read_outcomes([line("a", "started"), line("a", "ended"), line("", "finished")])
     assert outcomes["a"].outcome == "passed"
-
-
-def test_the_processor_time_is_that_of_the_runs_under_pasture() -> None:
-    plain, under_test = replace(PLAIN, processor_s=1.0), replace(FAILED, processor_s=10.0)
-    pair = Pair(plain, under_test)
-    assert judge(pair, pair, NOTHING_EXPECTED).processor_s == 20.0
-    assert judge(Pair(plain, plain), None, NOTHING_EXPECTED).processor_s == 0.0
-
-
-def test_a_run_has_the_processor_time_of_what_it_started(tmp_path: Path) -> None:
-    target = Target("3.14", Path(sys.executable), tmp_path / "site", 60, False, False)
-    done = run_program(target, "no_such_test", "plain", [], 60)
-    assert done.processor_s > 0.0
 
 
 def order(kind: str, words: tuple[str, ...] = (), limit_s: int = 60) -> Order:

@@ -132,12 +132,6 @@ def test_a_line_of_apts_is_read(tool: ModuleType, apt_folder: Path) -> None:
     assert find_with_apt().stdout == "http://mirror.test/debian\n"
 
 
-def test_the_main_list_of_apt_is_read(tool: ModuleType, apt_folder: Path) -> None:
-    line = "deb http://mirror.test/debian stable main\n"
-    (apt_folder.parent / "sources.list").write_text(line)
-    assert find_with_apt().stdout == "http://mirror.test/debian\n"
-
-
 def test_a_paragraph_of_apts_is_read_unless_it_is_off(tool: ModuleType, apt_folder: Path) -> None:
     paragraph = "Types: deb deb-src\nURIs: {0}\nSuites: trixie trixie-updates\nComponents: main\n"
     (apt_folder / "off.sources").write_text(
@@ -145,12 +139,6 @@ def test_a_paragraph_of_apts_is_read_unless_it_is_off(tool: ModuleType, apt_fold
     )
     (apt_folder / "on.sources").write_text(paragraph.format("http://on.test/debian"))
     assert find_with_apt().stdout == "http://on.test/debian\n"
-
-
-def test_an_apt_without_sources_is_an_error_with_a_hint(tool: ModuleType, apt_folder: Path) -> None:
-    done = find_with_apt()
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "names no mirror of Debian" in done.stderr and f"hint: set {VARIABLE}" in done.stderr
 
 
 def test_a_broken_list_of_apt_is_quoted(tool: ModuleType, apt_folder: Path) -> None:

@@ -62,10 +62,6 @@ def test_rows_are_chosen_by_name_in_the_order_of_the_table() -> None:
         command.chosen([ROW, other], ["nginx"])
 
 
-def test_rounds_begin_with_one_variant_and_the_other_in_turn() -> None:
-    assert command.order(0) == command.order(1)[::-1] == ("theirs", "sealed")
-
-
 def test_what_is_kept_is_read_back(tmp_path: Path) -> None:
     kept = result([figures(60, items=3.0)], [figures(6, items=4.0)])
     store(tmp_path).keep(ROW.name, kept, "key")
@@ -113,11 +109,6 @@ def test_the_page_says_whether_a_goal_is_met(sealed_mb: float, verdict: str) -> 
     row = dataclasses.replace(ROW, private_goal=0.35)
     page = write_page([(row, result([figures(60)], [figures(sealed_mb)]))])
     assert f", {verdict}\n" in page
-
-
-def test_the_page_has_the_further_figures_of_both_variants() -> None:
-    page = write_page([(ROW, result([figures(60, items=3.0)], [figures(6, items=4.0)]))])
-    assert "- items: theirs 3.00, sealed 4.00" in page
 
 
 def test_the_page_keeps_what_was_measured_elsewhere_and_forgets_rows_that_are_gone() -> None:

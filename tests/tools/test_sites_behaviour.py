@@ -14,7 +14,7 @@ from matrix.sites.browser import Step, _Forms, mask
 from matrix.sites.catalog import Site, load_sites, load_versions
 from matrix.sites.comparison import Plain, compare
 from matrix.sites.modes import MODES, Mode
-from matrix.sites.runs import Run, _end, _rows
+from matrix.sites.runs import Run, _rows
 
 RUN = Run(steps=(Step("GET /", 200, "a"), Step("GET /b", 200, "b")), rows={"t": 3}, exit_code=0)
 
@@ -87,13 +87,6 @@ def test_a_program_that_is_no_server_of_pastures_runs_as_a_program_in_python() -
     assert seal.command(["netbox", "w"]) == ["netbox", "w"]
 
 
-def test_only_a_server_with_generations_reforks() -> None:
-    refork = MODES["refork"]
-    assert refork.environment(["/"], "30") == {"PASTURE": "seal", "PASTURE_REFORK": "30"}
-    assert refork.environment(["/"]) == {"PASTURE": "seal"}
-    assert "PASTURE_REFORK" not in MODES["seal"].environment(["/"], "30")
-
-
 def test_a_site_without_generations_has_no_run_that_reforks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,11 +102,6 @@ def test_a_site_without_generations_has_no_run_that_reforks(
     for site in (notes, replace(notes, refork="30")):
         assert command.examine(site, [MODES["refork"]], resume=False)
     assert asked == ["plain", "plain-again"] * 2 + ["refork"]
-
-
-def test_a_boot_that_fails_may_end_with_any_code_but_has_to_fail() -> None:
-    assert _end(3) == _end(1) == _end(5)
-    assert len({_end(code) for code in (3, 0, None, -9)}) == 4
 
 
 def test_databases_that_differ_by_an_identifier_in_their_names_are_counted_together(

@@ -35,7 +35,6 @@ OTHER_NUMBERS = {
     "native/seal/plug_glibc.c": ("FINE_MAX_BYTES", "STRAYS_MAX"),
     "native/seal/plug_malloc.c": ("UNKNOWN_FRESH",),
     "native/seal/plug_resident.c": ("FRESH_MAX",),
-    "pasture/own_values/identity.py": ("time_mid",),
     "pasture/own_values/seeding.py": ("_MAX_NOTED",),
     "pasture_tools/proc/elf.py": ("_MAX_NAME_BYTES",),
     "pasture_tools/launch/reaper.py": ("os.read",),

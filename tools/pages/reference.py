@@ -127,7 +127,7 @@ def exit_codes() -> Iterator[str]:
     kinds = sorted(_kinds(PastureError), key=lambda kind: kind.exit_code)
     for kind in (PastureError, *kinds):
         yield f"| {kind.exit_code} | `{kind.__name__}` | {(kind.__doc__ or '').splitlines()[0]} |"
-    yield "| 130 | | Interrupted: by Ctrl-C, TERM or HUP. |\n"
+    yield "| 130 | | Interrupted: by Ctrl-C, TERM or HUP. |"
 
 
 def _kinds(base: type[PastureError]) -> Iterator[type[PastureError]]:

@@ -10,6 +10,7 @@
 #include "exit.h"
 #include "huge_pages.h"
 #include "leave.h"
+#include "mappings.h"
 #include "os_page.h"
 #include "prctl.h"
 #include "scratch.h"
@@ -17,6 +18,7 @@
 #include "streams.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 static PyObject *
 python_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
@@ -334,6 +336,34 @@ isolate_streams(PyObject *Py_UNUSED(module), PyObject *args)
     return done;
 }
 
+static PyObject *
+write_mapping(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned long long start, at;
+    Py_ssize_t bytes;
+    int file;
+    if (!PyArg_ParseTuple(args, "KniK:write_mapping", &start, &bytes, &file, &at)) {
+        return NULL;
+    }
+    return none_or_os_error(
+        mappings_write((const char *)(uintptr_t)start, (size_t)bytes, file, (off_t)at));
+}
+
+static PyObject *
+replace_mapping(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    unsigned long long start, at;
+    Py_ssize_t bytes;
+    int file, is_writable;
+    if (!PyArg_ParseTuple(args, "KniKp:replace_mapping", &start, &bytes, &file, &at,
+                          &is_writable)) {
+        return NULL;
+    }
+    return none_or_os_error(mappings_replace((char *)(uintptr_t)start, (size_t)bytes,
+                                             PROT_READ | (is_writable ? PROT_WRITE : 0), file,
+                                             (off_t)at));
+}
+
 #ifdef PASTURE_CHECK
 static PyObject *
 fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
@@ -369,6 +399,8 @@ PyMethodDef module_process_methods[] = {
     {"describe_stream", describe_stream, METH_O, NULL},
     {"keep_spare_end", keep_spare_end, METH_NOARGS, NULL},
     {"isolate_streams", isolate_streams, METH_VARARGS, NULL},
+    {"write_mapping", write_mapping, METH_VARARGS, NULL},
+    {"replace_mapping", replace_mapping, METH_VARARGS, NULL},
 #ifdef PASTURE_CHECK
     {"fail_scratch_after", fail_scratch_after, METH_O, NULL},
 #endif

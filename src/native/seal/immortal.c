@@ -132,7 +132,7 @@ seal_met(PyObject *op, void *arg)
         walk->counts->left_mortal++;
         PyTypeObject *type = ends_foreign_type(op);
         if (type != NULL) {
-            mortal_types_add(&walk->counts->types, type, op);
+            type_counts_add(&walk->counts->types, type, op);
         }
         bool is_container = containers_is_known(&walk->lookup, Py_TYPE(op));
         return is_container ? scratch_stack_push(&walk->mortal, op) : 0;

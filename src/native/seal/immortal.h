@@ -4,7 +4,7 @@
 
 #include "../cpython/cpython.h"
 
-#include "mortal_types.h"
+#include "type_counts.h"
 
 #if !defined(CPY_UNSUPPORTED) && CPY_HAS_IMMORTALITY
 
@@ -17,7 +17,7 @@ typedef struct {
     Py_ssize_t owners_left_out;   /* 1: of what stays mortal only the nearest owners do, too */
     Py_ssize_t containers;        /* met so far whose items a registered function yields */
     Py_ssize_t containers_failed; /* of them, those whose function raised in this walk */
-    mortal_types types;           /* of those that stay mortal for their type; to be cleared */
+    type_counts types;            /* of those that stay mortal for their type; to be cleared */
     size_t scratch_bytes;         /* most working memory used; all of it is given back */
 } immortal_counts;
 

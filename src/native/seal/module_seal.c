@@ -7,6 +7,7 @@
 #include "../gc/refcounts.h"
 #include "../gc/shown.h"
 #include "containers.h"
+#include "dead.h"
 #include "ends.h"
 #include "hotcode.h"
 #include "immortal.h"
@@ -39,11 +40,11 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     }
     bool minds = layout_has(LAYOUT_COLLECTOR); /* counts are looked at when collections begin */
     if ((minds && collect_mind_counts() < 0) || immortal_make_heap(&counts) < 0) {
-        mortal_types_clear(&counts.types);
+        type_counts_clear(&counts.types);
         return NULL;
     }
-    PyObject *types = mortal_types_list(&counts.types);
-    mortal_types_clear(&counts.types);
+    PyObject *types = type_counts_list(&counts.types);
+    type_counts_clear(&counts.types);
     if (types == NULL) {
         return NULL;
     }
@@ -57,6 +58,19 @@ immortalize(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
                     "objects can be immortal from CPython 3.12 on: on this version reading an "
                     "object still writes its reference count");
     return NULL;
+#endif
+}
+
+static PyObject *
+dead_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+#if CPY_HAS_IMMORTALITY
+    type_counts counts = {0};
+    PyObject *types = dead_find(&counts) < 0 ? NULL : type_counts_list(&counts);
+    type_counts_clear(&counts);
+    return types;
+#else
+    return PyList_New(0);
 #endif
 }
 
@@ -310,6 +324,7 @@ PyMethodDef module_seal_methods[] = {
     {"type_has_end", type_has_end, METH_O, NULL},
     {"memory_types", memory_types, METH_NOARGS, NULL},
     {"register_memory_type", register_memory_type, METH_O, NULL},
+    {"dead_objects", dead_objects, METH_NOARGS, NULL},
     {"unfreeze_mortal", unfreeze_mortal, METH_NOARGS, NULL},
     {"immortalize", immortalize, METH_NOARGS, NULL},
     {"forget_code_runs", forget_code_runs, METH_NOARGS, NULL},

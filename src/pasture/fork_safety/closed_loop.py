@@ -1,9 +1,8 @@
 """Leftovers of an event loop of asyncio after its end, in a process that is about to fork.
 
 An object that still holds a closed loop fails at its next use, in this process and in each child: a
-lock that a task has waited for, a client with a session. Owns the proof that there is no such
-thing: the loop itself is gone. Locks that no task holds or waits for are set free, as if they had
-never been used.
+client with a session, a lock that a task waits for. Idle locks are set free, as if they had never
+been used. The proof that nothing is left: the loop itself is gone.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
-import threading
 import types
 import weakref
 from collections.abc import Iterator
@@ -19,15 +17,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from pasture.fork_safety.event_loop import BOUND, Closed, describe
-from pasture.fork_safety.names import Names
-from pasture.log_lines import some
 from pasture.reasons import Hazard, Reason
 
 _OPEN_IN_EACH = "close it in the lifespan's end, and open it in its start"
-_OF_SERVERS = ("asyncio", "gunicorn", "uvicorn", "uvicorn_worker")
-_LIFESPANS = ("LifespanOn.main", "LifespanManager._run_lifespan")
 _WARM_UPS = "the warm-up's event loop,"
-_MAX_NAMES = 5
 _PENDING = "a future that is not done"
 _STREAMS = (asyncio.StreamReader, asyncio.StreamWriter)
 
@@ -47,45 +40,32 @@ def survey(loop: Loop) -> tuple[Hazard, ...]:
     if not held.is_closed():
         return (Hazard("an event loop that could not be closed", "see the log above"),)
     with frozen_objects_listed():
-        names = {_settle(keeper, held) for keeper in gc.get_referrers(held)} - {None}
+        names = {name for _, name in _bound(held)}
     return tuple(
         Hazard(f"{name}, which has kept the worker's event loop,", _OPEN_IN_EACH, Reason.LOOP_OWNED)
-        for name in sorted(map(str, names), key=lambda name: (name == _PENDING, name))
+        for name in sorted(names, key=lambda name: (name == _PENDING, name))
     )
 
 
-def leave(loop: Loop, closed: Closed, names: Names) -> tuple[tuple[Hazard, ...], tuple[str, ...]]:
-    """Set free what a warm-up's loop has bound. After the end of the loop, before any seal.
-
-    Args:
-        names: as they were before the loop was made.
-
-    Returns:
-        Hazards of what cannot be used any more, and the names that were put back.
-    """
+def leave(loop: Loop, closed: Closed) -> tuple[Hazard, ...]:
+    """Hazards of what cannot be used after the end of a warm-up's loop. Before any seal."""
     gc.collect()
-    put_back = names.put_back([*_alive(closed), *(one for one, _ in _bound(loop))])
-    if put_back:
-        gc.collect()
-    left = {id(one): _named(one, described) for one, described in _bound(loop)}
-    left |= {id(one): _named(one, describe(one)) for one in _alive(closed)}
-    hazards = (
-        Hazard(f"{name}, which belongs to {_WARM_UPS}", _OPEN_IN_EACH, Reason.LOOP_OWNED)
-        for name in sorted(filter(None, left.values()))
+    bound = () if (held := loop()) is None else _bound(held)
+    left = {id(one): _named(one, described) for one, described in bound}
+    alive = [one for reference in closed.ended if (one := reference()) is not None]
+    left |= {id(one): _named(one, what) for one in alive if (what := describe(one)) is not None}
+    return (
+        *closed.hazards,
+        *(
+            Hazard(f"{name}, which belongs to {_WARM_UPS}", _OPEN_IN_EACH, Reason.LOOP_OWNED)
+            for name in sorted(left.values())
+        ),
     )
-    return (*closed.hazards, *hazards), put_back
 
 
-def _alive(closed: Closed) -> list[Any]:
-    return [one for reference in closed.ended if (one := reference()) is not None]
-
-
-def _bound(loop: Loop) -> list[tuple[Any, str | None]]:
+def _bound(held: asyncio.AbstractEventLoop) -> list[tuple[Any, str]]:
     """Objects that hold a closed loop and fail because of it, and what they are in words."""
-    held = loop()
-    if held is None:
-        return []
-    found: list[tuple[Any, str | None]] = []
+    found: list[tuple[Any, str]] = []
     for keeper in gc.get_referrers(held):
         name = _settle(keeper, held)
         owners = gc.get_referrers(keeper) if type(keeper) is dict and name is not None else []
@@ -98,33 +78,14 @@ def _bound(loop: Loop) -> list[tuple[Any, str | None]]:
     return found
 
 
-def _named(one: Any, described: str | None) -> str | None:
+def _named(one: Any, described: str) -> str:
     """With the name under which a module has it, where it has one."""
-    for names in gc.get_referrers(one) if described is not None else ():
+    for names in gc.get_referrers(one):
         if type(names) is dict and isinstance(module := names.get("__name__"), str):
             key = next((key for key, value in names.items() if value is one), None)
             if key is not None and vars(sys.modules.get(module, types)) is names:
                 return f"{module}.{key}, {described}"
     return described
-
-
-def waits_for(loop: asyncio.AbstractEventLoop | None) -> str:
-    """Tasks of a loop and threads that have not ended, in words. Safe in a signal handler."""
-    tasks = asyncio.all_tasks(loop) if loop is not None and not loop.is_closed() else ()
-    names = [name for task in tasks if (name := _task(task)) is not None]
-    own = threading.main_thread()
-    names += [f"thread {t.name}" for t in threading.enumerate() if t is not own and not t.daemon]
-    return some(names, _MAX_NAMES) or "a request, or code without an await"
-
-
-def _task(task: asyncio.Task[Any]) -> str | None:
-    coroutine: Any = task.get_coro()
-    name = getattr(coroutine, "__qualname__", task.get_name())
-    if name in _LIFESPANS:
-        return "the application's lifespan"
-    frame = getattr(coroutine, "cr_frame", None)
-    module = frame.f_globals.get("__name__", "") if frame is not None else ""
-    return None if module.partition(".")[0] in _OF_SERVERS else f"the task {name}()"
 
 
 @contextmanager

@@ -45,25 +45,34 @@ def without_returning(threads: Iterable[threading.Thread]) -> list[threading.Thr
 def try_once() -> None:
     """Fork a child and note which threads it has. In the parent, before there are workers."""
     _returning.clear()
-    read, write = os.pipe()
     # The program's handler would wait for a child that it does not know.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))
     try:
-        with warnings.catch_warnings():  # of a fork next to threads, which may be an error
-            warnings.simplefilter("ignore")
-            pid = os.fork()
-            if pid == 0:
-                _report(write)
-        os.close(write)
-        _returning.update(_heard(read).split())
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        _returning.update(_threads_of_child())
     except OSError:
         pass  # no process for it: nothing is known to come back
     finally:
-        os.close(read)
         signal.sigtimedwait((signal.SIGCHLD,), 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _threads_of_child() -> list[str]:
+    read, write = os.pipe()
+    try:
+        try:
+            with warnings.catch_warnings():  # of a fork next to threads, which may be an error
+                warnings.simplefilter("ignore")
+                pid = os.fork()
+                if pid == 0:
+                    _report(write)
+        finally:
+            os.close(write)
+        found = _heard(read).split()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return found
+    finally:
+        os.close(read)
 
 
 def _report(write: int) -> None:

@@ -1,12 +1,8 @@
 """The objects that hang on an event loop of asyncio and work in no child: looked at, and closed.
 
-A child has a loop of its own. What the application has given to the parent's loop (tasks, timers,
-connections) does not run there, and what has kept the loop itself fails at its next use.
-`SurveyedLoop` looks at it; the search for what has kept the loop walks the heap once.
-
-A connection that was opened on one loop can only be closed properly where its loop runs:
-`close_all` and `close_usable` do, as the cards of libraries say (`libraries/`). Transports that a
-loop has besides are closed, too.
+A child has a loop of its own: tasks, timers and connections of the parent's do not run there, and
+what has kept that loop fails at its next use. `SurveyedLoop` looks for them. `close_all` closes
+what is open where its loop runs, as the cards of libraries say, and transports.
 """
 
 from __future__ import annotations
@@ -39,35 +35,26 @@ BOUND = (asyncio.Lock, asyncio.Event, asyncio.Condition, asyncio.Semaphore, asyn
 
 _SUSPENDED = (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType, types.FrameType)
 _CALLS = (types.MethodType, types.BuiltinMethodType, types.CellType)
-CLOSE_S = 5.0
-"""Longest wait for all of them: a pool waits for connections that are in use."""
-
-_TASKS_END_S = 1.0
-"""Tasks that requests have started and not waited for get so long to end by themselves."""
-
-_AFTER_CLOSE_S = 0.05
-"""Transports close one or two rounds of the loop after they were asked to."""
+CLOSE_S = 5.0  # for all of them: a pool waits for connections that are in use
+_TASKS_END_S = 1.0  # for tasks to end by themselves
+_AFTER_CLOSE_S = 0.05  # transports close one or two rounds of the loop after they were asked to
 
 _START_EACH = "start it in the lifespan's start, which runs in each worker"
 OWNERS = tuple(owned for library in LIBRARIES for owned in library.on_loop)
 
 
 class SurveyedLoop:
-    """An event loop that can be surveyed: make it with `make`, as a runner's factory."""
+    """An event loop that can be surveyed."""
 
     def __init__(self, selector: BaseSelector) -> None:
         self._selector = selector
         self.loop = asyncio.SelectorEventLoop(selector)
         self._own_files = set(selector.get_map())
 
-    def make(self) -> asyncio.AbstractEventLoop:
-        """The loop, as the factory of a runner."""
-        return self.loop
-
     def hazards(self, own: Collection[object]) -> Iterator[Hazard]:
-        """Tasks, timers, files and keepers of the loop, but `own` ones. Not while the loop runs."""
+        """Tasks, timers, files and keepers of the loop, except `own`. Not while the loop runs."""
         for task in asyncio.all_tasks(self.loop):
-            if not _is_any(task, own):
+            if not any(task is one for one in own):
                 name = getattr(task.get_coro(), "__qualname__", task.get_name())
                 yield Hazard(f"the task {name}()", _IN_EACH)
         for timer in getattr(self.loop, "_scheduled", ()):
@@ -82,17 +69,13 @@ class SurveyedLoop:
                 what = f"the open file {number}, {name_of(number)},"
                 yield Hazard(f"{what} that the event loop waits for", _OPEN_IN_EACH)
         gc.collect()
-        names = {
-            describe(keeper)
-            for keeper in gc.get_referrers(self.loop)
-            if keeper is not vars(self) and keeper is not self and not _is_any(keeper, own)
+        known = {
+            id(one) for each in (self, *own) for one in (each, getattr(each, "__dict__", None))
         }
+        keepers = [one for one in gc.get_referrers(self.loop) if id(one) not in known]
+        names = set(map(describe, keepers))
         for name in sorted(filter(None, names)):
             yield Hazard(f"{name}, which has kept the event loop,", _OPEN_IN_EACH)
-
-
-def _is_any(one: object, all_of_them: Collection[object]) -> bool:
-    return any(one is other or one is getattr(other, "__dict__", None) for other in all_of_them)
 
 
 def describe(keeper: Any) -> str | None:

@@ -1,7 +1,7 @@
 """What the import of an application holds that its workers would share, or lack, after a fork.
 
 A plain server imports the application in each worker: each has its own threads, locks, listeners,
-processes. Looked at between `Import.begin` and `Import.hazards`, by what the kernel and the
+processes. Looked at before and after, by what the kernel and the
 interpreter list, not by names of packages. Closes nothing.
 """
 
@@ -15,15 +15,21 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pasture.fork_safety import comeback, survey
-from pasture.fork_safety.library import instances
-from pasture.fork_safety.open_files import describe, is_locked, name_of, open_files, pipe_ends
+from pasture.fork_safety import comeback, own_memory, streams, survey
+from pasture.fork_safety.open_files import (
+    Files,
+    describe,
+    is_locked,
+    name_of,
+    open_files,
+    pipe_ends,
+)
 from pasture.fork_safety.origins import Origins
 from pasture.proc import tree
 from pasture.proc.maps import parse_maps
@@ -33,6 +39,7 @@ from pasture.reasons import SHARED, Hazard, Reason
 _SELF = Path("/proc/self")
 _IN_POST_FORK = "take it in each worker, in post_fork or at the first use"
 _EACH = "make it in each worker"
+_SET = "set it in each worker"
 _START = "start it in each worker, in post_fork or at the first use"
 _OF_MEMORY = ("/dev/zero", "/memfd:", "/dev/shm/")
 _OWN_MEMORY = "/memfd:pasture"
@@ -40,28 +47,29 @@ _END_S = 2.0
 """Time for a process to end that is asked to."""
 
 _TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
-
-_File = tuple[int, int]
+_SET_BY_ALL = frozenset((signal.SIGINT, signal.SIGTERM))
+"""A server sets these in its workers."""
 
 
 class Import:
-    """The import of an application in the parent. One at a time."""
+    """The import of an application in the parent, from now on. One at a time.
 
-    def __init__(self) -> None:
-        self._origins = Origins()
-        self._files: frozenset[_File] = frozenset()
-        self._children: frozenset[int] = frozenset()
-        self._mapped: frozenset[tuple[str, int]] = frozenset()
-        self._pipes: frozenset[int] = frozenset()
-        self._timers: frozenset[object] = frozenset()
-        self._hazards: Counter[Hazard] = Counter()
+    Args:
+        signals: those whose handlers the server sets after it, in its workers or for them.
+    """
 
-    def begin(self) -> None:
+    def __init__(self, signals: Collection[int] = ()) -> None:
         """Note what is there before it, the server's own."""
-        self._files = frozenset((what.st_dev, what.st_ino) for _, what in open_files())
-        self._children, self._mapped, self._pipes = _children(), _shared_memory(), _pipes()
+        files = open_files()
+        self._files = frozenset((what.st_dev, what.st_ino) for _, what in files)
+        self._children, self._mapped, self._pipes = _children(), _shared_memory(), _pipes(files)
         self._timers = frozenset(_timers())
+        self._handlers = _handlers()
+        own = {number for number, (_, is_caught) in self._handlers.items() if is_caught}
+        self._signals = _SET_BY_ALL.union(signals, own)
         self._hazards = Counter(survey.survey())
+        self._is_tried = False
+        self._origins = Origins()
         self._origins.start()
 
     def end(self) -> None:
@@ -90,13 +98,18 @@ class Import:
                 os.unlink(path)  # noqa: PTH108  no folder
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """What it holds. In the parent, right after it; forks a child where there are threads."""
-        return (*self._of_survey(), *self._files_held(), *self._others())
+        """What it holds. In the parent, after it; where there are threads the first look forks."""
+        shared = frozenset() if _children() - self._children else _shared_memory() - self._mapped
+        self._divided = own_memory.choose(shared)  # a process of the import may have mapped it
+        found = tuple(self._of_survey())  # it may collect garbage, which closes files
+        files = open_files()
+        return (*found, *self._files_held(files), *self._others(files))
 
     def _of_survey(self) -> Iterator[Hazard]:
         """Threads, connections and what libraries say, where no child has them again."""
         others = [one for one in threading.enumerate() if one is not threading.current_thread()]
-        if others:
+        if others and not self._is_tried:
+            self._is_tried = True
             comeback.try_once()
         found = Counter(survey.survey_without_garbage()) - self._hazards
         for hazard in found.elements():
@@ -109,8 +122,8 @@ class Import:
         lines = [self._origins.of_thread(one) for one in threads if one.name in hazard.what]
         return next(filter(None, lines), "")
 
-    def _files_held(self) -> Iterator[Hazard]:
-        for number, what in open_files():
+    def _files_held(self, files: Files) -> Iterator[Hazard]:
+        for number, what in files:
             if (what.st_dev, what.st_ino) in self._files:
                 continue
             where = self._origins.of_file(number)
@@ -122,7 +135,9 @@ class Import:
                     yield _shared(named, Reason.LISTENER, where, _IN_POST_FORK)
             elif is_locked(number):
                 yield _shared(f"the lock on {name}", Reason.LOCK, where, _IN_POST_FORK)
-            elif _has_no_name(what) and not name.startswith(_OF_MEMORY):
+            elif (name, what.st_ino) in self._divided:
+                continue
+            elif stat.S_ISREG(what.st_mode) and not (what.st_nlink or name.startswith(_OF_MEMORY)):
                 yield _shared(f"the temporary file {name}", Reason.FILE, where, _EACH)
             elif (line := self._origins.of_database(name)) is not None:
                 yield _shared(f"the SQLite database {name}", Reason.DATABASE, line, _IN_POST_FORK)
@@ -130,27 +145,29 @@ class Import:
             if os.path.lexists(path):
                 named = f"{path}, which the import created for itself,"
                 yield _shared(named, Reason.FILE, where, "create it in each worker")
-        for inode in _pipes() - self._pipes:
-            yield _shared(f"both ends of a pipe ({inode})", Reason.MEMORY, "", _EACH)
 
-    def _others(self) -> Iterator[Hazard]:
+    def _others(self, files: Files) -> Iterator[Hazard]:
+        for inode in _pipes(files) - self._pipes:
+            yield _shared(f"both ends of a pipe ({inode})", Reason.MEMORY, "", _EACH)
         for pid in _children() - self._children:
             named = f"process {pid} ({_name_of_process(pid)})"
             yield _shared(named, Reason.PROCESS, self._origins.of_process(), _START)
-        for name, _ in _shared_memory() - self._mapped:
+        for name, _ in _shared_memory() - self._mapped - self._divided:
             where = self._origins.created.get(name.removesuffix(" (deleted)"), "")
             yield _shared(f"shared memory ({name})", Reason.MEMORY, where, _EACH)
         if frozenset(_timers()) - self._timers:
-            yield Hazard("a timer that the import has set", "set it in each worker", Reason.TIMER)
-        yield from _loops()
+            yield Hazard("a timer that the import has set", _SET, Reason.TIMER)
+        for number, handler in _handlers().items():
+            if number in self._signals and handler != self._handlers.get(number):
+                named = f"the handler of {signal.Signals(number).name} that the import has set"
+                yield Hazard(named, _SET, Reason.HANDLER, fate="is replaced by the worker's own")
+        if any(streams.loops(are_foreign=False)):
+            gc.collect()  # a loop that has run to its end may be garbage
+            yield from streams.loops(are_foreign=False)
 
 
 def _shared(what: str, kind: Reason, where: str, hint: str) -> Hazard:
     return Hazard(what, hint, kind, fate=SHARED, where=where)
-
-
-def _has_no_name(what: os.stat_result) -> bool:
-    return stat.S_ISREG(what.st_mode) and not what.st_nlink
 
 
 def _children() -> frozenset[int]:
@@ -176,7 +193,7 @@ def _name_of_process(pid: int) -> str:
     return "unknown"
 
 
-def _shared_memory() -> frozenset[tuple[str, int]]:
+def _shared_memory() -> frozenset[own_memory.Memory]:
     """Name and inode of each writable mapping that a fork would share and no file outlives."""
     try:
         maps = parse_maps((_SELF / "maps").read_text("utf-8", "replace"))
@@ -191,12 +208,12 @@ def _shared_memory() -> frozenset[tuple[str, int]]:
     )
 
 
-def _pipes() -> frozenset[int]:
+def _pipes(files: Files) -> frozenset[int]:
     """Inodes of the pipes of which both ends are here: what one worker writes, another would read.
 
     libev makes those of a hub of gevent again in each child.
     """
-    return frozenset(set.intersection(*pipe_ends()))
+    return frozenset(set.intersection(*pipe_ends(files)))
 
 
 def _timers() -> Iterator[object]:
@@ -206,25 +223,19 @@ def _timers() -> Iterator[object]:
         yield from (_SELF / "timers").read_text().splitlines()
 
 
-def _loops() -> Iterator[Hazard]:
-    """Loops of asyncio or of what stands for it, by the interface that both have."""
-    events = sys.modules.get("asyncio.events")
-    if events is None:
-        return
-    found = [one for one in instances((events.AbstractEventLoop,)) if not _is_closed(one)]
-    if found:
-        gc.collect()  # a loop that has run to its end may be garbage
-        found = [one for one in instances((events.AbstractEventLoop,)) if not _is_closed(one)]
-    for kind in {type(one) for one in found}:
-        named = f"an event loop ({kind.__module__}.{kind.__qualname__}) that the import has made"
-        yield Hazard(named, _EACH, Reason.EVENT_LOOP, fate=SHARED)
+def _handlers() -> Mapping[int, tuple[object, int]]:
+    """What handles each signal: an object of Python's, and whether C code does.
 
-
-def _is_closed(loop: Any) -> bool:
-    try:
-        return bool(loop.is_closed())
-    except Exception:  # a subclass's own, half made
-        return True
+    A plain worker sets the server's handlers first, and its import then replaces them.
+    """
+    caught = 0
+    with suppress(OSError):
+        lines = (_SELF / "status").read_text().splitlines()
+        caught = next(int(line[7:], 16) for line in lines if line.startswith("SigCgt:"))
+    return {
+        number: (signal.getsignal(number), caught >> number - 1 & 1)
+        for number in signal.valid_signals()
+    }
 
 
 def wait_for_imports(limit_s: float) -> str:

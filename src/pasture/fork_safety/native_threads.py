@@ -56,7 +56,8 @@ class NativeThread(NamedTuple):
 def hazards() -> Iterator[Hazard]:
     """One for each package whose native threads run here and do not cope with a fork."""
     found: dict[tuple[str, str], list[str]] = {}
-    threads = _native_threads()
+    if not (threads := _native_threads()):
+        return
     inside = [one for one in threads if _is_of_interpreter(one)]
     yield from _of_the_interpreter(inside)
     for thread in threads:
@@ -82,7 +83,7 @@ def _of_the_interpreter(threads: Sequence[NativeThread]) -> Iterator[Hazard]:
     Those have no Python code to run: `faulthandler` has the only one.
     """
     if not threads:
-        return  # sys._current_frames() makes frames of all interpreters, in the one that asks
+        return
     known = {thread.ident for thread in threading.enumerate()} | {threading.get_ident()}
     modules = [
         str(frame.f_globals.get("__name__", ""))

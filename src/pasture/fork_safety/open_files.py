@@ -1,4 +1,7 @@
-"""The open files of this process, and where a stream leads to. Opens, closes and changes none."""
+"""The open files of this process, and where a stream leads to. Opens, closes and changes none.
+
+They are listed once for all that looks at one moment: `open_files` is handed on.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import _socket  # not `socket`: most parents have it, the others would have it s
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,21 +20,21 @@ from pasture.interpreter import native
 _FILES = Path("/proc/self/fd")
 _MAX = 1 << 16
 
-
-def open_files() -> Iterator[tuple[int, os.stat_result]]:
-    """Number of each open file, and what it is."""
-    for number in _numbers():
-        try:
-            yield number, os.fstat(number)
-        except OSError:
-            continue  # the one with which the folder was listed
+Files = Sequence[tuple[int, os.stat_result]]
+"""Number of each open file, and what it is."""
 
 
-def _numbers() -> Iterable[int]:
+def open_files() -> Files:
+    """Those that are open now."""
     try:
-        return [int(path.name) for path in _FILES.iterdir()]
+        numbers: Iterable[int] = [int(path.name) for path in _FILES.iterdir()]
     except OSError:  # without /proc: all that there can be, within reason
-        return range(min(os.sysconf("SC_OPEN_MAX"), _MAX))
+        numbers = range(min(os.sysconf("SC_OPEN_MAX"), _MAX))
+    found = []
+    for number in numbers:
+        with suppress(OSError):  # the one with which the folder was listed
+            found.append((number, os.fstat(number)))
+    return found
 
 
 def name_of(number: int) -> str:
@@ -42,10 +45,10 @@ def name_of(number: int) -> str:
         return f"with the descriptor {number}"
 
 
-def pipe_ends() -> tuple[set[int], set[int]]:
+def pipe_ends(files: Files) -> tuple[set[int], set[int]]:
     """Inodes of the pipes that this process reads, and of those that it writes."""
     ends: tuple[set[int], set[int]] = set(), set()
-    for number, what in open_files():
+    for number, what in files:
         if stat.S_ISFIFO(what.st_mode):
             with suppress(OSError):
                 ends[bool(fcntl.fcntl(number, fcntl.F_GETFL) & os.O_WRONLY)].add(what.st_ino)

@@ -15,7 +15,10 @@ import stat
 from collections.abc import Iterator
 from contextlib import suppress
 
-from pasture.fork_safety.open_files import is_locked, open_files
+from pasture.fork_safety.open_files import Files, is_locked
+
+_OF_PATHS = os.O_NOFOLLOW | os.O_TMPFILE
+"""They stay among the flags of a file that was opened so; its path in /proc is a link."""
 
 _File = tuple[int, int, int]
 """Number, device and inode."""
@@ -24,17 +27,17 @@ _before: frozenset[_File] | None = None
 _noted: frozenset[_File] = frozenset()
 
 
-def begin() -> None:
+def begin(files: Files) -> None:
     """Remember what is open before the application is loaded. The first call counts."""
     global _before
     if _before is None:
-        _before = frozenset(_regular())
+        _before = frozenset(_regular(files))
 
 
-def note() -> None:
+def note(files: Files) -> None:
     """Remember what children get for their own. In the parent, before the forks."""
     global _noted
-    found = frozenset(_regular()) - (_before or frozenset())
+    found = frozenset(_regular(files)) - (_before or frozenset())
     _noted = frozenset(one for one in found if not is_locked(one[0]))
 
 
@@ -42,16 +45,27 @@ def take() -> None:
     """Open what was noted again. In each child, right after the fork; not in its own children."""
     global _noted
     noted, _noted = _noted, frozenset()
-    for one in noted.intersection(_regular()):
+    for number, device, inode in noted:
         with suppress(OSError):
-            _open_again(one[0])
+            what = os.fstat(number)
+            if (what.st_dev, what.st_ino) == (device, inode):
+                _open_again(number)
 
 
 def _open_again(number: int) -> None:
     flags = fcntl.fcntl(number, fcntl.F_GETFL)
-    if flags & os.O_ACCMODE == os.O_WRONLY or flags & os.O_PATH:
-        return
-    own = os.open(f"/proc/self/fd/{number}", flags | os.O_CLOEXEC)
+    if flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH:
+        replace(number, f"/proc/self/fd/{number}")
+
+
+def replace(number: int, path: str) -> None:
+    """Open a path in the place of a file, with its flags and its position.
+
+    Raises:
+        OSError: it stays what it was.
+    """
+    flags = fcntl.fcntl(number, fcntl.F_GETFL) & ~_OF_PATHS
+    own = os.open(path, flags | os.O_CLOEXEC)
     try:
         os.lseek(own, os.lseek(number, 0, os.SEEK_CUR), os.SEEK_SET)
         os.dup2(own, number, os.get_inheritable(number))
@@ -59,9 +73,6 @@ def _open_again(number: int) -> None:
         os.close(own)
 
 
-def _regular() -> Iterator[_File]:
-    return (
-        (number, what.st_dev, what.st_ino)
-        for number, what in open_files()
-        if stat.S_ISREG(what.st_mode)
-    )
+def _regular(files: Files) -> Iterator[_File]:
+    regular = ((number, what) for number, what in files if stat.S_ISREG(what.st_mode))
+    return ((number, what.st_dev, what.st_ino) for number, what in regular)

@@ -18,19 +18,29 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.fork_safety import inherited, own_files
+from pasture.fork_safety import inherited, own_files, own_memory
 from pasture.fork_safety.library import instances
-from pasture.fork_safety.open_files import Socket, describe, name_of, open_files, pipe_ends
+from pasture.fork_safety.open_files import (
+    Files,
+    Socket,
+    describe,
+    name_of,
+    open_files,
+    pipe_ends,
+)
 from pasture.interpreter import native
-from pasture.reasons import Hazard, Reason
+from pasture.reasons import SHARED, Hazard, Reason
 
 _STANDARD = (0, 1, 2)
 _KINDS = (_socket.SOCK_STREAM, _socket.SOCK_SEQPACKET)
 _NETWORK = (_socket.AF_INET, _socket.AF_INET6, getattr(_socket, "AF_VSOCK", -1))
 _HEX = frozenset("0123456789abcdef")
-_EPOLL, _RING = "anon_inode:[eventpoll]", "anon_inode:[io_uring]"
+_EPOLL = "anon_inode:[eventpoll]"
+_QUEUES = ("[io_uring]", "inotify", "[fanotify]", "[timerfd]")
+"""Files in no file system from which one process takes what is for all. Source: fs/ of Linux."""
 
 _EACH = "make it in each worker"
 
@@ -62,12 +72,14 @@ def begin(is_loaded: bool = False) -> None:
     itself has loaded it (`is_loaded`), children share what is open, as in plain; it is reported.
     """
     global _before, _unnamed_before
+    files = open_files()
     inherited.begin()
-    own_files.begin()
+    own_files.begin(files)
     if _before is None:
-        _unnamed_before = frozenset(number for number, _ in _unnamed())
+        _unnamed_before = frozenset(number for number, _ in _unnamed(files))
         _before = set()
-        (_kept if is_loaded else _before).update(what.st_ino for _, what in _sockets())
+        sockets = (what.st_ino for _, what in files if stat.S_ISSOCK(what.st_mode))
+        (_kept if is_loaded else _before).update(sockets)
 
 
 def arm() -> None:
@@ -86,9 +98,9 @@ def is_armed() -> bool:
     return _hooked
 
 
-def connected() -> tuple[Socket, ...]:
+def connected(files: Files) -> tuple[Socket, ...]:
     """Streams that children would share with this process. In the parent, before the fork."""
-    return shared(_described(number for number, _ in _applications()))
+    return shared(_described(number for number, _ in _applications(files)))
 
 
 def keep(number: int) -> None:
@@ -103,14 +115,16 @@ def note() -> None:
     accepted, and handed to a child. Where the extension cannot be used, so are all streams.
     """
     global _noted
+    files = open_files()
     inherited.note()
-    own_files.note()
+    own_files.note(files)
+    own_memory.note()
     try:
         extension = native()
     except UnsupportedInterpreter:
         return
-    sockets = frozenset(_applications())
-    epolls = (number for number, name in _unnamed() if name == _EPOLL)
+    sockets = frozenset(_applications(files))
+    epolls = (number for number, name in _unnamed(files) if name == _EPOLL)
     _noted = _Noted(
         sockets,
         _not_kept(shared(_described(number for number, _ in sockets))),
@@ -128,6 +142,7 @@ def isolate() -> None:
     `inherited.put_in_order` next.
     """
     global _noted
+    own_memory.take()
     own_files.take()
     noted, _noted = _noted, None
     if noted is None:
@@ -192,51 +207,59 @@ def _not_kept(sockets: Sequence[Socket]) -> tuple[tuple[int, int], ...]:
     return tuple((one.number, one.inode) for one in sockets if one.inode not in _kept)
 
 
-def _sockets() -> Iterator[tuple[int, os.stat_result]]:
-    return ((number, what) for number, what in open_files() if stat.S_ISSOCK(what.st_mode))
-
-
-def _applications() -> Iterator[tuple[int, int]]:
+def _applications(files: Files) -> Iterator[tuple[int, int]]:
     """Number and inode of each socket that the application has opened."""
-    found = [(number, what.st_ino) for number, what in _sockets()]
+    found = [(number, what.st_ino) for number, what in files if stat.S_ISSOCK(what.st_mode)]
     others = {inode for number, inode in found if number in _STANDARD} | (_before or set())
     return ((number, inode) for number, inode in found if inode not in others)
 
 
-def _unnamed() -> Iterator[tuple[int, str]]:
+def _unnamed(files: Files) -> Iterator[tuple[int, str]]:
     """Number and kind of each file that lies in no file system."""
-    for number, what in open_files():
+    for number, what in files:
         if not stat.S_IFMT(what.st_mode):
             yield number, name_of(number)
 
 
-def undividable() -> Iterator[Hazard]:
+def undividable(files: Files) -> Iterator[Hazard]:
     """What the application has made, that several processes would use, and no dead end divides."""
-    for number, name in _unnamed():
-        if name == _RING and number not in _unnamed_before:
-            yield Hazard(f"the io_uring with the descriptor {number}", _EACH, Reason.CONNECTION)
-    yield from _loops()
-    yield from _dialogues()
+    for number, name in _unnamed(files):
+        kind = name.removeprefix("anon_inode:")
+        if kind in _QUEUES and number not in _unnamed_before:
+            named = f"the {kind.strip('[]')} with the descriptor {number}"
+            yield Hazard(named, _EACH, Reason.CONNECTION)
+    yield from loops(are_foreign=True)
+    yield from _dialogues(files)
 
 
-def _loops() -> Iterator[Hazard]:
-    """Event loops in other languages: what they wait with cannot be replaced under them."""
-    base = getattr(sys.modules.get("asyncio.base_events"), "BaseEventLoop", None)
-    events = getattr(sys.modules.get("asyncio.events"), "AbstractEventLoop", None)
-    foreign = [] if events is None else [one for one in type.__subclasses__(events) if one != base]
-    for loop in instances(foreign) if foreign else ():
-        with suppress(Exception):
-            if not issubclass(type(loop), base or ()) and not loop.is_closed():
-                name = type(loop).__module__.partition(".")[0]
-                yield Hazard(f"an event loop of {name}", _EACH, Reason.LOOP_OWNED, name)
+def loops(*, are_foreign: bool) -> Iterator[Hazard]:
+    """Event loops that are not closed: asyncio's own, or those of other libraries.
+
+    What the latter wait with cannot be replaced under them.
+    """
+    events: Any = sys.modules.get("asyncio.events")
+    own: Any = getattr(sys.modules.get("asyncio.base_events"), "BaseEventLoop", None)
+    kinds = type.__subclasses__(events.AbstractEventLoop) if events is not None else ()
+    wanted = [kind for kind in kinds if (kind is not own) is are_foreign]
+    found = instances(wanted) if wanted else []
+    for kind in {type(one) for one in found if not _is_closed(one)}:
+        name = f"an event loop ({kind.__module__}.{kind.__qualname__})"
+        yield Hazard(name, _EACH, Reason.EVENT_LOOP, fate=SHARED)
 
 
-def _dialogues() -> Iterator[Hazard]:
+def _is_closed(loop: Any) -> bool:
+    try:
+        return bool(loop.is_closed())
+    except Exception:  # a subclass's own, half made
+        return True
+
+
+def _dialogues(files: Files) -> Iterator[Hazard]:
     """Programs that this process writes to and reads from by pipes."""
     popen = getattr(sys.modules.get("subprocess"), "Popen", None)
     if popen is None:
         return
-    read, written = pipe_ends()
+    read, written = pipe_ends(files)
     if not (written - read and read - written):  # cheap: most programs have no such pipes
         return
     for one in instances([popen]):

@@ -3,7 +3,7 @@
 The survey is taken right before the seal, after known connections have been closed (`close`). It
 imports, opens and closes nothing, unless it may collect garbage. It looks at each open file, and
 asks the cards of libraries. The heap is walked only for connections of libraries that cope with a
-fork (`fork_aware`), for event loops of other languages, and for dialogues by pipes.
+fork (`fork_aware`), for event loops, and for dialogues by pipes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 
 from pasture.fork_safety import comeback, fork_aware, inherited, kept, native_threads, streams
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.library import Library, Named
-from pasture.fork_safety.open_files import name_of, open_files
+from pasture.fork_safety.open_files import Files, name_of, open_files
 from pasture.reasons import Hazard, Reason
 
 _SQLITE_HEADER = b"SQLite format 3\0"
@@ -36,11 +35,12 @@ def survey() -> tuple[Hazard, ...]:
 
     In the parent, before the fork. Safe with other threads running.
     """
+    files = open_files()
     return (
-        *_connections(),
-        *streams.undividable(),
+        *_connections(files),
+        *streams.undividable(files),
         *kept.hazards(),
-        *_databases(),
+        *_databases(files),
         *_libraries(),
         *_threads(),
         *native_threads.hazards(),
@@ -73,7 +73,7 @@ def _threads() -> Iterator[Hazard]:
         if one is not own and not _is_restarted(one)
         if not (streams.is_armed() and inherited.comes_back(one))
     ]
-    for thread in comeback.without_returning(others):
+    for thread in comeback.without_returning(others) if others else ():
         found.setdefault(_whose(thread), []).append(thread.name)
     for (owner, hint), names in found.items():
         named = f"{_named(names)} of {owner}" if owner else _named(names)
@@ -142,22 +142,24 @@ def _named(all_names: Sequence[str]) -> str:
     return f"thread {names[0]}" if len(names) == 1 else f"each of the threads {', '.join(names)}"
 
 
-def _connections() -> Iterator[Hazard]:
+def _connections(files: Files) -> Iterator[Hazard]:
     """Connected streams, to another host or through a named socket of this one."""
-    # Asked only if there is a connection to ask for.
-    known = cache(lambda: fork_aware.sockets() | kept.sockets())
+    if not (found := streams.connected(files)):
+        return
     closed = tuple(filter(None, (library.closed_at_fork() for library in LIBRARIES)))
-    for one in streams.connected():
-        if not one.peer.endswith(closed) and one.inode not in known():
+    left = [one for one in found if not one.peer.endswith(closed)]
+    known = fork_aware.sockets() | kept.sockets() if left else ()
+    for one in left:
+        if one.inode not in known:
             words = f"to {one.peer}" if one.peer else f"from {one.own}"
             yield Hazard(f"the connection {words}", CLOSE_OR_OPEN, Reason.CONNECTION)
 
 
-def _databases() -> Iterator[Hazard]:
+def _databases(files: Files) -> Iterator[Hazard]:
     """SQLite's files, by their first bytes: sqlite.org/howtocorrupt.html, section 2.6."""
     if "_sqlite3" not in sys.modules:
         return
-    for number, what in open_files():
+    for number, what in files:
         if stat.S_ISREG(what.st_mode) and _begins(number) == _SQLITE_HEADER:
             yield Hazard(
                 f"the open SQLite database {name_of(number)}",

@@ -7,6 +7,7 @@ made of what a user has typed.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,12 +22,12 @@ from types import (
 from typing import Any
 
 from pasture.learning.file import show_pattern
-from pasture.own_values.caches import Cache
 
 _NO_HOLDERS = frozenset(
     (
         *(type, ModuleType, FunctionType, BuiltinFunctionType, MethodType, str, int, bool, float),
-        *(tuple, list, dict, set, frozenset, bytes, type(None), re.Pattern, Cache),
+        *(tuple, list, dict, set, frozenset, bytes, type(None), re.Pattern),
+        functools._lru_cache_wrapper,
     )
 )
 """Types of most of what modules hold: none is an environment of Jinja's, or holds one."""

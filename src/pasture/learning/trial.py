@@ -19,17 +19,16 @@ import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from pasture.fork_safety import native_threads
 from pasture.fork_safety.open_files import name_of, open_files
 from pasture.learning.build import TOTAL_S, build
 from pasture.learning.file import OK
 from pasture.learning.found import contents_of
-from pasture.own_values.identity import digest_of
 from pasture.proc import memory_file
 from pasture.proc.parent import end_with_parent
 
@@ -44,7 +43,10 @@ _LATER = "is part of what was refused"
 
 _COPIES = 2
 _MAX_COUNT = 1 << 31
-_SCALARS = frozenset((str, bytes, int, float, tuple))
+_MAX_PARTS, _MAX_DEPTH = 2000, 6
+_SCALARS = frozenset((str, bytes, int, float, bool, type(None), complex))
+_CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
+_COMPARED = frozenset((str, bytes, int, float, tuple))
 
 Report = Mapping[str, tuple[str, str]]
 """By entry, what was wrong or "", and a digest of the values of the modules that it imported."""
@@ -156,14 +158,27 @@ def _digest(modules: Iterable[str]) -> str:
     found = hashlib.blake2b(digest_size=16)
     for name in sorted(modules):
         if name.partition(".")[0] not in sys.stdlib_module_names:
-            scalars = [
+            values = [
                 value
                 for key, value in list(contents_of(sys.modules.get(name)).items())
-                if type(value) in _SCALARS and not key.startswith("__")
+                if type(value) in _COMPARED and not key.startswith("__")
                 if type(value) is not int or value > _MAX_COUNT
             ]
-            found.update(f"{name} {digest_of(scalars)}\n".encode())
+            parts = sorted(islice(_parts(values, _MAX_DEPTH), _MAX_PARTS))
+            found.update("\0".join((name, *parts, "")).encode(errors="replace"))
     return found.hexdigest()
+
+
+def _parts(value: Any, depth: int) -> Iterator[str]:
+    """Scalars and types of objects that a value is made of, in any order."""
+    kind = type(value)
+    if kind in _SCALARS:
+        yield repr(value)
+        return
+    yield type.__repr__(kind)
+    if kind in _CONTAINERS and depth:
+        for part in chain.from_iterable(value.items()) if kind is dict else value:
+            yield from _parts(part, depth - 1)
 
 
 def _read(file: int, deadline: float) -> tuple[list[bytes], str]:

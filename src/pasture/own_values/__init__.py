@@ -1,1 +1,1 @@
-"""What each process draws or makes for itself, and a fork would copy: generators, ids, caches."""
+"""Generators of random numbers, which each process seeds for itself and a fork would copy."""

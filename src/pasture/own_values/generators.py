@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import random
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -83,11 +83,6 @@ def settle() -> None:
     _has_loaded = _has_loaded or len(sys.modules) > _modules
     _hazards = (*_settle_numpy(), *_settle_torch())
     _observer.keep(_of_numpy.entropy)
-
-
-def drawn() -> Collection[bytes]:
-    """Random bytes that generators of numpy's have, and those drawn since; may grow."""
-    return _observer.entropy
 
 
 def hazards() -> tuple[Hazard, ...]:

@@ -113,6 +113,9 @@ class SealFigures:
     probe: str = row("", _PROBE)  # one of `PROBES`, "" without one
     why: str = row("", _text(3))  # code of the reason why it is not sealed; "" if it is
     serves: str = row("", _text(1))  # "asgi", "web", or "" where the server does not say
+    dead_bytes: int = row(
+        0, metric=Metric("seal_dead_bytes", "Sealed memory that was not used at the latest seal")
+    )
 
 
 class Table(Generic[Record]):

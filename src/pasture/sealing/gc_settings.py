@@ -92,14 +92,11 @@ def running() -> Iterator[None]:
 
 
 def begin_loading(policy: Policy) -> None:
-    """Take the loading steps of a policy, before the application is imported.
-
-    Raises UsageError: the variable of lazy imports holds what is no pattern.
-    """
+    """Take the loading steps of a policy, before the application is imported."""
     remember_thresholds()
     if "gc-off" in policy.loading:
         gc.disable()
     if getattr(sys, "get_lazy_imports", str)() == "all":
         from pasture.warmup import lazy_imports  # of few programs
 
-        lazy_imports.begin()  # the user's: those that the variable names are not
+        lazy_imports.begin()

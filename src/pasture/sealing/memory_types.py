@@ -18,13 +18,13 @@ MANY_OBJECTS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class MortalType:
-    """A type whose objects stay mortal, since it is not known that they hold memory alone.
+class TypeCount:
+    """Objects of a type that a seal has counted.
 
     Attributes:
-        name: its module and name.
-        objects: those that stay mortal.
-        bytes: of these objects. A child copies the pages that they lie on when it reads them.
+        name: module and name of the type.
+        objects: their number.
+        bytes: of these objects, with what lists, dictionaries and sets own besides.
     """
 
     name: str
@@ -57,17 +57,21 @@ def holds_memory(kind: type) -> None:
         native().register_memory_type(kind)
 
 
-def with_many_objects(counted: Iterable[tuple[type, int, int]]) -> tuple[MortalType, ...]:
-    """Types with more than `MANY_OBJECTS`, those with most bytes first."""
+def by_bytes(counted: Iterable[tuple[type, int, int]]) -> tuple[TypeCount, ...]:
+    """In words, those with most bytes first."""
     found = [
-        MortalType(f"{kind.__module__}.{kind.__qualname__}", objects, size)
+        TypeCount(f"{kind.__module__}.{kind.__qualname__}", objects, size)
         for kind, objects, size in counted
-        if objects > MANY_OBJECTS
     ]
     return tuple(sorted(found, key=lambda one: -one.bytes))
 
 
-def note_of(types: Iterable[MortalType]) -> str:
+def with_many_objects(counted: Iterable[tuple[type, int, int]]) -> tuple[TypeCount, ...]:
+    """Types with more than `MANY_OBJECTS`, those with most bytes first."""
+    return tuple(one for one in by_bytes(counted) if one.objects > MANY_OBJECTS)
+
+
+def note_of(types: Iterable[TypeCount]) -> str:
     """A sentence for the report."""
     found = [f"{one.objects:,} {one.name} ({one.bytes / 1e6:.1f} MB)" for one in types]
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -11,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from pasture.interpreter import Interpreter
+from pasture.log_lines import Log
 from pasture.proc.memory_file import Shown
 from pasture.reasons import Hazard, Reason
-from pasture.sealing.memory_types import MortalType
+from pasture.sealing.memory_types import TypeCount
 from pasture.sealing.steps import HEAP_STEPS, HeapStep
+from pasture.trust import private_files
+from pasture.trust.untrusted_text import to_json
 
 _NO_NEWS = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
 """Reasons for a step's absence that the line leaves out."""
@@ -42,6 +46,7 @@ class StepReport:
         note: text for what counts cannot say, e.g. which allocator was found.
         hazards: those that the step found.
         mortal_types: types of extensions with more than 1,000 objects that stay mortal.
+        dead_types: types of objects that earlier seals keep, and nothing leads to any more.
     """
 
     name: str
@@ -53,7 +58,8 @@ class StepReport:
     note: str | None = None
     hazards: tuple[Hazard, ...] = ()
     why: Reason | None = None
-    mortal_types: tuple[MortalType, ...] = ()
+    mortal_types: tuple[TypeCount, ...] = ()
+    dead_types: tuple[TypeCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +108,20 @@ class SealReport:
         return Counter(hazard for step in self.steps for hazard in step.hazards)
 
     @property
-    def mortal_types(self) -> tuple[MortalType, ...]:
+    def mortal_types(self) -> tuple[TypeCount, ...]:
         """Types of extensions whose objects stay mortal, since it is not known that they hold
         memory alone: those with more than 1,000."""
         return tuple(one for step in self.steps for one in step.mortal_types)
+
+    @property
+    def dead_types(self) -> tuple[TypeCount, ...]:
+        """Types of what earlier seals keep, and nothing leads to any more; most bytes first."""
+        return tuple(one for step in self.steps for one in step.dead_types)
+
+    @property
+    def dead_bytes(self) -> int:
+        """Bytes of these objects: known from the second seal of a process on."""
+        return self._count("dead_bytes", lambda step: step.makes_immortal)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -127,6 +143,8 @@ class SealReport:
                 {**asdict(hazard), "count": count} for hazard, count in self.hazards.items()
             ],
             "mortal_types": [asdict(one) for one in self.mortal_types],
+            "dead_types": [asdict(one) for one in self.dead_types],
+            "dead_bytes": self.dead_bytes,
             "objects": self.objects,
             "plugged_bytes": self.plugged_bytes,
             "seconds": self.seconds,
@@ -167,6 +185,15 @@ def show_report(report: SealReport) -> None:
     """Have this report found in place of the one before; without memory for it, none is."""
     # Without an indent it is done in C, before CPython 3.13 too: no garbage is left to all workers.
     _shown.show(json.dumps(report.as_dict()))
+
+
+def write_copy(report: SealReport, path: Path | None, log: Log) -> None:
+    """Write it to a file for this user alone, as JSON; the log says if that cannot be."""
+    if path is not None:
+        try:
+            private_files.write(path, to_json(report.as_dict()))
+        except OSError as error:
+            log(logging.WARNING, f"the report cannot be written: {error}")
 
 
 def hide_report() -> None:

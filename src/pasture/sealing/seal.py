@@ -252,12 +252,12 @@ def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
         exit.watch()
     _rounds += bool(policy.heap)
     done: list[StepReport] = []
-    failed = False
+    failed, needs_native = False, policy.needs_native
     budget = headroom.look()
     with gc_settings.paused():
         for name in policy.heap:
             row = HEAP_STEPS[name]
-            if policy.needs_native and native().is_collecting():  # another thread's, since
+            if needs_native and native().is_collecting():  # another thread's, since
                 step = _failed(name, _COLLECTING, why=Reason.COLLECTING)
             elif failed and not row.after_failure:
                 step = _not_taken(name, Reason.EARLIER_STEP, "an earlier step failed")
@@ -267,13 +267,13 @@ def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
                 step = _take_if_it_fits(name, row, budget)
             failed = failed or step.failed is not None
             done.append(step)
-        if policy.at_exit and not (policy.needs_native and native().is_collecting()):
+        if policy.at_exit and not (needs_native and native().is_collecting()):
             exit.note_frozen_files()
     return done
 
 
 def _take_if_it_fits(name: str, row: HeapStep, budget: headroom.Budget) -> StepReport:
-    refusal = budget.refusal(row.peak)
+    refusal = None if budget.headroom is None else budget.refusal(row.peak)
     if refusal is None:
         return _take(name, row, row.work)
     if row.in_little_memory is not None:

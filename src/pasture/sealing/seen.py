@@ -52,6 +52,7 @@ class SealSeen:
     warm_up: tuple[int, int, str] = (0, 0, "")
     why: Reason | None = None  # the code of that
     beside: frozenset[str] = frozenset()  # threads that ran, so that it was sealed in part
+    dead: str = ""  # a sentence on what is sealed and not used any more, where that is much
 
     @property
     def breaking(self) -> tuple[Hazard, ...]:
@@ -91,6 +92,7 @@ def _reported(document: Any) -> SealSeen | None:
         left = [_left_out(step) for step in steps if step["skipped"] or step["failed"]]
         found = [s["counts"].get("pending") for s in steps if s["name"] == "resolve-imports"]
         warm_ups = [_warm_up(s) for s in steps if s["name"] == "warm-up"]
+        dead = [one for s in steps if "dead_bytes" in s["counts"] for one in s["problems"]]
         return SealSeen(
             bool(document["sealed"]),
             printable(str(document["policy"])),
@@ -113,6 +115,7 @@ def _reported(document: Any) -> SealSeen | None:
                 for one in document.get("hazards", ())[:_MAX_HAZARDS]
             ),
             warm_up=warm_ups[0] if warm_ups else (0, 0, ""),
+            dead=printable(str(dead[0]))[: 2 * _MAX_CHARACTERS] if dead else "",
         )
     except (ValueError, LookupError, TypeError, AttributeError, OverflowError):
         return None

@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import FIRST_IMMORTAL, left_out, native
-from pasture.sealing import containers, huge_pages, memory_types
+from pasture.sealing import containers, dead, huge_pages, memory_types
 from pasture.sealing.headroom import Peak
-from pasture.sealing.memory_types import MortalType
+from pasture.sealing.memory_types import TypeCount
 
 Counts = Mapping[str, int]
 
@@ -32,7 +32,8 @@ class StepResult(NamedTuple):
     counts: Counts
     note: str | None = None
     problems: tuple[str, ...] = ()
-    mortal_types: tuple[MortalType, ...] = ()
+    mortal_types: tuple[TypeCount, ...] = ()
+    dead_types: tuple[TypeCount, ...] = ()
 
 
 class Lack(NamedTuple):
@@ -89,6 +90,7 @@ _OWNERS_LEFT_OUT = (
 
 
 def _immortalize() -> StepResult:
+    lost, dead_types, problems = dead.look()
     containers.hand_to_extension()
     counts = native().immortalize()
     _holes.sealed += counts["objects"]
@@ -96,7 +98,8 @@ def _immortalize() -> StepResult:
     types = memory_types.with_many_objects(counts.pop("mortal_types"))
     notes = [_OWNERS_LEFT_OUT] if counts["owners_left_out"] else []
     notes += [memory_types.note_of(types)] if types else []
-    return StepResult(counts, "; ".join(notes) or None, mortal_types=types)
+    note = "; ".join(notes) or None
+    return StepResult({**counts, **lost}, note, problems, types, dead_types)
 
 
 def _freeze() -> Counts:

@@ -27,6 +27,7 @@ from pasture.errors import PastureError, UsageError
 from pasture.log_lines import log
 from pasture.proc.parent import end_with_parent
 from pasture.refork.shortage import Backoff, is_shortage
+from pasture.servers import spawning
 from pasture.servers.engine import Engine, installed
 from pasture.serving.after_response import AfterResponse
 from pasture.serving.starter import starter
@@ -61,16 +62,20 @@ class Celery(Engine):
                 f"the pool {name!r} does not fork: there is nothing to share",
                 hint="use --pool prefork, or leave pasture out",
             )
-        method = started.app.conf.get("worker_pool_start_method", "fork")
-        if method not in ("fork", None):
+        if _spawns(started) and self.settings.memory_limit is not None:
             raise UsageError(
-                f"worker_pool_start_method {method!r} starts fresh "
-                "interpreters: there is nothing to share",
-                hint="set it to 'fork'",
+                "--max-uss counts in pool processes that this one forks",
+                hint="set worker_max_memory_per_child, or worker_pool_start_method to 'fork'",
             )
 
     def load(self, started: Any) -> None:
         """Change the pool, and import what each of its processes would import for itself."""
+        if _spawns(started):
+            # The setting asks for processes that have nothing of this one, which has threads.
+            self.forks = False
+            spawning.install(lambda: _imported_by_each(started.app))
+            restart_out_of_the_image()
+            return
         limit = self.settings.memory_limit
         if limit is not None:
             started.max_memory_per_child = limit // 1024
@@ -95,6 +100,24 @@ class Celery(Engine):
 
         sys.argv[0] = self.restarted
         return main()
+
+
+def _spawns(started: Any) -> bool:
+    method = getattr(started, "pool_start_method", None)  # since Celery 5.7
+    return bool((method or started.app.conf.get("worker_pool_start_method")) == "spawn")
+
+
+def _imported_by_each(app: Any) -> list[str]:
+    """What a spawned pool process imports before its first task. Source: prefork.py,
+    process_initializer."""
+    pool = ("billiard.sharedctypes", "billiard.synchronize", PREFORK)
+    own = ("celery.app.log", "celery.app.trace", type(app.loader).__module__)
+    tasks = (*app.loader.builtin_modules, *app.conf.imports, *app.conf.include)
+    modules = [*pool, *own, *tasks]
+    with contextlib.suppress(Exception):  # Celery reports what cannot be imported
+        modules.append(type(app.backend).__module__)
+    is_django = "DJANGO_SETTINGS_MODULE" in os.environ and "django.apps" in sys.modules
+    return ["django:setup", *modules] if is_django else modules
 
 
 def end_pool_with_parent() -> None:

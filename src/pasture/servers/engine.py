@@ -60,6 +60,7 @@ class Engine:
         loads_early: the application is imported before the engine starts, so that the policy's
             steps for that are taken at the switch.
         moves_import: each worker would import what `load` imports.
+        forks: the workers are forked from this process.
         shows_log: its command writes pasture's log to stderr; False for one that has its own log.
         is_command: this process is the engine's own command, run by pasture.
     """
@@ -68,6 +69,7 @@ class Engine:
     works: ClassVar[bool] = False
     loads_early: ClassVar[bool] = False
     moves_import: ClassVar[bool] = False
+    forks = True
     shows_log: ClassVar[bool] = True
     settings: ServerSettings
 
@@ -156,7 +158,8 @@ class Engine:
                 self.load(started)
         except PastureError as error:
             self.end(error)
-        seal_before_forks(self.settings, works=self.works)
+        if self.forks:
+            seal_before_forks(self.settings, works=self.works)
 
     def is_refused(self, started: Any) -> bool:
         """Whether nothing is forked from a parent that has loaded; a warning is written then.

@@ -21,8 +21,7 @@ class AfterResponse:
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        self._watches: dict[int, UssWatch] = {}
-        """By pid: a worker that has been forked since has the entry of its parent too."""
+        self._watches: dict[int, UssWatch] = {}  # by pid: a child has the entry of its parent, too
 
     def __call__(self, *, looks: bool = True) -> UssWatch | None:
         """Do all of it, in a worker; returns as `passed`, or None where it `looks` not."""

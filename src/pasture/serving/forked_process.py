@@ -1,9 +1,8 @@
 """Processes of `multiprocessing` that are forked where a server's parent would spawn them.
 
-Owns the fork, and that the child starts and ends as a spawned one: without what is the parent's,
-and with the functions called that the application's import has given to `atexit`. Invariant: no
-signal that is sent to a child is lost, from the fork on. Until the child's own code says otherwise
-it has the handlers that its context says.
+A child starts and ends as a spawned one: without what is the parent's, and with the functions
+called that the application's import has given to `atexit`. Invariant: no signal that is sent to a
+child is lost, from the fork on; until its own code sets handlers it has those of its context.
 """
 
 from __future__ import annotations
@@ -23,10 +22,7 @@ from weakref import WeakSet
 Handlers = Mapping[signal.Signals, Any]
 """By signal, as `signal.signal` takes them."""
 
-OF_A_NEW_PROCESS: Handlers = {
-    signal.SIGTERM: signal.SIG_DFL,
-    signal.SIGHUP: signal.SIG_DFL,
-}
+OF_A_NEW_PROCESS: Handlers = {signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 
 
 class Forking(ForkContext):
@@ -34,11 +30,11 @@ class Forking(ForkContext):
 
     Args:
         before_fork: called in the parent. What it raises, the start of the process raises.
-        handlers: what children have for the signals that the parent handles. A signal that the
-            parent ignores stays ignored where this says SIG_DFL, as it does through exec.
+        handlers: of children, for the signals that the parent handles. A signal that the parent
+            ignores stays ignored where this says SIG_DFL, as it does through exec.
         let_go: called in each child, to close what is the parent's.
-        ends_within_s: for a parent that asks all workers to end, and terminates the rest when the
-            first has ended. So long may they take from that moment on.
+        ends_within_s: how long workers may take to end, in a parent that terminates the rest when
+            the first has ended.
     """
 
     def __init__(
@@ -92,9 +88,7 @@ class Worker(ForkProcess):
 
 
 class _Fork(popen_fork.Popen):
-    """Source: CPython 3.14 Lib/multiprocessing/popen_fork.py, which calls no functions of the
-    parent's `atexit`, and leaves the pipes of other children open.
-    """
+    """Source: CPython 3.14 Lib/multiprocessing/popen_fork.py."""
 
     def _launch(self, process: Worker) -> None:
         context = process.context

@@ -1,8 +1,8 @@
 """`--auto` in a server's parent: what was learned is built before the seal, and children record.
 
 Owns the order: read, try what is new, build, choose the code to gather, record. Invariant: a parent
-in which an entry that was tried has failed all the same forks no worker, if a new start can replace
-it; where none can, all entries are tried at each start.
+in which a tried entry fails all the same forks no worker; where no new start can replace it, all
+entries are tried at each start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _names: list[str] | None = None
 
 
 def prepare(
-    path: Path | None,
+    path: Path,
     policy: Policy,
     write: Log = write_to_log,
     start_again: restart.Restart | None = None,
@@ -48,14 +48,8 @@ def prepare(
 ) -> None:
     """Build what a file lists, and have children record in it. In the parent, before the seal.
 
-    Args:
-        path: None does nothing.
-        write: takes a level of `logging` and a line of the log.
-        start_again: starts the server again; None where that cannot be.
-        as_worker: makes a context for what is tried and built.
+    What is tried and built is so in a context of `as_worker`.
     """
-    if path is None:
-        return
     from pasture.learning import file, recorder  # few servers have one
 
     global _recorder, _names
@@ -114,7 +108,7 @@ def _built(
 def _start_without(
     line: str, problem: str, path: Path, entries: Entries, start_again: restart.Restart
 ) -> None:
-    """Replace this process by a start without an entry; the rest is tried again there.
+    """Replace this process by a start without an entry, in which the rest is tried again.
 
     If that start comes here, too, the next one is plain.
     """

@@ -1,9 +1,8 @@
 """One start of an ASGI application for all workers, in the process that forks.
 
-By the protocol each worker starts the application for itself, and keeps what that loads for itself.
-Here the parent starts it before the seal, the workers adopt its state, and the parent ends it
-after the last of them. Owns the proof that the start has left nothing behind that does not cross a
-fork. Where it has, the application is ended again, and each worker starts it as usual.
+The parent starts it before the seal, the workers adopt its state, and the parent ends it after the
+last of them. Owns the proof that the start has left nothing behind that does not cross a fork.
+Where it has, the application is ended again, and each worker starts it as usual.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def start_once(
 ) -> SharedLifespan:
     """Start an application for all workers, which then serve what `wrap` makes of it.
 
-    Raises AppImportFailed where it says that it cannot start, and SealFailed as `share`.
+    Raises AppImportFailed where it cannot start, and SealFailed as `share`.
     """
     lifespan = SharedLifespan(application, log)
     lifespan.start()
@@ -53,7 +52,7 @@ class SharedLifespan:
         self._loop.loop.set_default_executor(self._executor)
         self._before = {hazard.what for hazard in survey()}
         self._state: Mapping[str, Any] | None = None
-        self.session: Session | None = Session(application, self._loop.make)
+        self.session: Session | None = Session(application, lambda: self._loop.loop)
 
     def start(self) -> None:
         """Start the application, if it has a lifespan, or raise AppImportFailed."""

@@ -1,16 +1,15 @@
 """The import of an application that a plain server makes in each worker, moved into the parent.
 
-What it holds would be shared by workers, or missing in them. Then this program starts again as
-without pasture, in the same process, and the workers import. Owns that decision; what is looked at
-is `fork_safety.held`. Invariant: no worker is forked from a parent whose import holds what the
-user has not accepted.
+Where it holds what workers would share, or lack (`fork_safety.held`), this program starts again as
+without pasture, in the same process, and the workers import. Invariant: no worker is forked from a
+parent whose import holds what the user has not accepted.
 """
 
 from __future__ import annotations
 
 import atexit
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from pasture.errors import AppImportFailed, PastureError, SealFailed
@@ -19,7 +18,7 @@ from pasture.interpreter import current
 from pasture.log_lines import FAILED_IN_PARENT, NO_SEAL, Log, some, write_to_log
 from pasture.reasons import Hazard, Reason
 from pasture.scoreboard.recorder import recorder
-from pasture.sealing.report import SealReport, show_report
+from pasture.sealing.report import SealReport, show_report, write_copy
 from pasture.serving import restart
 from pasture.serving.restart import Restart
 from pasture.serving.settings import ServerSettings
@@ -27,8 +26,6 @@ from pasture.warmup.guard import Guard
 
 _END_S = 5.0
 """No worker starts meanwhile, which a plain server would have started at once."""
-
-_ACCEPT = "accept it with --accept %s"
 
 
 class EndedBySignal(SystemExit):
@@ -42,6 +39,7 @@ def moved_import(
     *,
     log: Log = write_to_log,
     is_asked_for: bool = False,
+    signals: Collection[int] = (),
 ) -> Iterator[None]:
     """Import the application in the `with` block; does not come back where plain must start.
 
@@ -49,6 +47,7 @@ def moved_import(
         start_plain: starts this program again without pasture; returns only where that cannot be.
         is_asked_for: the user has asked the server itself to preload: what it holds is only a line
             of the seal's report, as it would be without pasture.
+        signals: those whose handlers this server sets after the import, besides INT and TERM.
 
     Raises:
         AppImportFailed: the import failed, and the program cannot start again.
@@ -61,8 +60,7 @@ def moved_import(
     streams.arm()
     if is_asked_for:
         return
-    watch = held.Import()
-    watch.begin()
+    watch = held.Import(signals)
     try:
         yield
     except EndedBySignal:
@@ -78,19 +76,26 @@ def moved_import(
     if _refused(watch, settings):  # what is closed at each seal is closed now
         close.close_connections()
         if found := _refused(watch, settings):
-            accept = _ACCEPT % ",".join(dict.fromkeys(one.word for one in found))
             if not settings.strict:
-                why = f"{some([str(one) for one in found], 3)}; or {accept}"
-                _start_plain(why, watch, start_plain, log)
+                _start_plain(why_plain(found), watch, start_plain, log)
             raise SealFailed(
                 f"the process is not safe to fork: {some([one.what for one in found], 1)}",
-                hint="\n".join([*map(str, found), accept]),
+                hint="\n".join([*map(str, found), _accepting(found)]),
             )
 
 
 def _refused(watch: held.Import, settings: ServerSettings) -> list[Hazard]:
     each = dict.fromkeys(watch.hazards())  # two connections to one database are one
     return [one for one in each if one.kind not in settings.accepted and not one.survives]
+
+
+def why_plain(found: Sequence[Hazard]) -> str:
+    """These hazards, and how to accept them."""
+    return f"{some([str(one) for one in found], 3)}; or {_accepting(found)}"
+
+
+def _accepting(found: Sequence[Hazard]) -> str:
+    return f"accept it with --accept {','.join(dict.fromkeys(one.word for one in found))}"
 
 
 def _start_plain(why: str, watch: held.Import, start_plain: Restart, log: Log) -> None:
@@ -112,4 +117,5 @@ def announce_plain(why: str, settings: ServerSettings, log: Log = write_to_log) 
         why=Reason.PLAIN,
     )
     show_report(report)
+    write_copy(report, settings.report_file, log)
     recorder.show_seal({**report.as_dict(), "serves": ""})

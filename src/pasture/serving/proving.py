@@ -14,6 +14,7 @@ from pasture.log_lines import Log, some
 from pasture.probe.expectation import LIMIT_S, expectations
 from pasture.probe.probe import Play, ProbeReport, probe
 from pasture.sealing.report import StepReport
+from pasture.serving.moved_import import why_plain
 from pasture.serving.restart import Restart
 from pasture.serving.settings import ServerSettings
 from pasture.warmup.warmup import WarmUpReport
@@ -42,15 +43,18 @@ def prove(
     None if there is nothing to send. Raises ProbeFailed if the server shall not start.
     """
     expected = expectations(served.answers)
-    if not expected:
+    left = [one for one in served.hazards if one.kind not in settings.accepted]
+    if not (expected or left):
         return None
     try:
-        report = probe(served, expected, play, reaped=reaped)
+        report = probe(served, expected, play, reaped=reaped) if expected else ProbeReport()
     except OSError as error:
         log(logging.WARNING, PROBE % f"left out: no process can be had for it: {error}")
         return None
     if report.was_killed:
         log(logging.WARNING, PROBE % _KILLED)
+    if report.failure is None and left:
+        report.failure = f"the warm-up leaves {why_plain(left)}"
     if report.failure is None:
         _say(report, len(expected), log)
     else:
@@ -71,7 +75,6 @@ def prove(
 
 
 def _say(report: ProbeReport, expected: int, log: Log) -> None:
-    """Report what was checked, and no more than that."""
     of = f" of {expected}" if report.answered < expected else ""
     requests = f"{report.answered}{of} request{'' if expected == 1 else 's'}"
     line = f"{requests} answered, no 5xx, none slow, {report.seconds:.3f} s"
@@ -83,7 +86,7 @@ def _say(report: ProbeReport, expected: int, log: Log) -> None:
 
 
 def loop_factory(config: Any) -> Any:
-    """Of a configuration of uvicorn's: makes its event loop, in each version of uvicorn.
+    """What makes the event loop of a uvicorn's `Config`.
 
     None is asyncio's own, by the policy that uvicorn sets before 0.36.
     """

@@ -1,9 +1,8 @@
 """When a worker is replaced for the memory that it alone holds: USS, not RSS.
 
-RSS counts pages that are shared with the parent. A limit on it replaces workers that cost next to
-nothing and keeps those that grew. Owns the decision; the server ends the worker. Invariant:
-`UssWatch` notices a worker before it has passed its limit by more than the growth of one request
-for each of its threads.
+RSS counts pages that are shared with the parent. Owns the decision; the server ends the worker.
+Invariant: `UssWatch` notices a worker before it has passed its limit by more than the growth of one
+request for each of its threads.
 """
 
 from __future__ import annotations
@@ -22,8 +21,7 @@ from pasture.sizing import parse_bytes
 
 MIN_BYTES = 2**20
 _JITTER = 0.1
-"""The largest fraction by which a worker's own limit is lower, so that workers that grow alike do
-not all go at once."""
+"""A worker's own limit is up to so much lower: workers that grow alike do not all go at once."""
 LOOK_AT_LEAST_EVERY = 1000
 """Requests. Pages can become private without a fault of this process, when others end."""
 
@@ -58,9 +56,7 @@ def read_resident_bytes() -> int:
 
 
 class _Look(NamedTuple):
-    """One reading of the memory: the counts first, so that it misses no growth since these."""
-
-    faults: int
+    faults: int  # read first, so that no growth since is missed
     resident_bytes: int
     uss_bytes: int
 
@@ -68,14 +64,10 @@ class _Look(NamedTuple):
 class UssWatch:
     """Whether this worker has passed its limit. One a worker, made after the fork.
 
-    The private memory of a process grows only through page faults, which are cheap to count. A
-    fault copies one shared page, or brings new ones, many at once perhaps, by which the resident
-    memory grows, at first its peak. The private memory is read again only when all of these could
-    have brought it to the limit since the last reading. A worker that gives back as much shared
-    memory as it takes in huge pages is noticed after `LOOK_AT_LEAST_EVERY` requests.
-
-    Threads look side by side: one that is kept from running in its look would else hide what the
-    others do.
+    The private memory of a process grows only through page faults, which are cheap to count, and
+    by which resident memory grows. It is read again only when these could have brought it to the
+    limit since the last reading. A worker that gives back as much shared memory as it takes in huge
+    pages is noticed after `LOOK_AT_LEAST_EVERY` requests. Threads look side by side.
     """
 
     def __init__(

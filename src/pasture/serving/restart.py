@@ -1,9 +1,8 @@
 """A new start of this server program, in the same process, as without pasture.
 
 Owns what a new start needs that the first one has changed: environment, working directory and
-arguments as they were, and no file of its own left open. The pid stays, so service managers see one
-process. Invariant: what says that a start is plain is read once, by the process that it was written
-for, and reaches no other: neither the application, nor an upgrade, nor what either starts.
+arguments as they were, and no file of its own left open. The pid stays. Invariant: what says that a
+start is plain is read once, by the process that it was written for, and reaches no other.
 An engine hands over itself what it keeps open for the new start, its listeners for instance.
 """
 
@@ -52,7 +51,7 @@ def _is_open(file: int) -> bool:
     try:
         os.fstat(file)
     except OSError:
-        return False  # the one that has listed them
+        return False
     return True
 
 

@@ -19,17 +19,16 @@ from pasture import off
 from pasture.errors import PastureError, UnsupportedInterpreter, refused
 from pasture.fork_safety import held, streams
 from pasture.interpreter import native
-from pasture.log_lines import NO_SEAL, WARM_UP_STEP, Log, log, write_to_log
-from pasture.own_values import caches, generators
+from pasture.log_lines import NO_SEAL, Log, log, write_to_log
+from pasture.own_values import generators
 from pasture.proc.own_memory import read_own_memory
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing.policy import Policy, traced
-from pasture.sealing.report import SealReport, show_report
+from pasture.sealing.report import SealReport, show_report, write_copy
 from pasture.sealing.seal import seal
 from pasture.serving import fork_hook, learned, preload
 from pasture.serving.settings import ServerSettings
-from pasture.trust import private_files
-from pasture.trust.untrusted_text import complain, to_json
+from pasture.trust.untrusted_text import complain
 
 if TYPE_CHECKING:
     from pasture.probe.probe import Play
@@ -38,12 +37,13 @@ if TYPE_CHECKING:
 
 WORTH_A_ROUND_OBJECTS = 20_000
 """New objects that make another seal worth it: about 2 MB of private memory in each worker forked
-from then on. Another seal walks the whole heap again and leaves the older workers with pages that
-the parent has changed under them. docs/internals/child-and-exit.md has the figures."""
-
+from then on. docs/internals/child-and-exit.md has the figures."""
 
 IMPORT_S = 10.0
 """A fork waits so long for other threads to import: a worker could not import the same."""
+
+_STDERR = "pasture's own"
+"""Name of the handler that writes pasture's log to stderr."""
 
 _latest: Sealer | None = None
 """The one that was made last: that of the engine that started last."""
@@ -62,12 +62,10 @@ class Sealer:
             process fails; None for no probe.
         keeps_connections: whether this process uses its connections to databases between the forks;
             None is as `works`.
-        works: whether this process itself does its program's work between the forks. It is then
-            sealed once, unless the settings say otherwise: each further seal would keep for good
-            what happens to be in use at that moment.
+        works: whether this process does its program's work between the forks. It is then sealed
+            once: each further seal would keep for good what happens to be in use.
         server: gives the pid of the process that users know as the server, where another is sealed.
-        serves: says which requests its workers serve, as a row of `servers.engines`; "" where
-            that is not known.
+        serves: says which requests its workers serve, as a row of `servers.engines`.
 
     Attributes:
         report: of the latest seal; None before the first.
@@ -95,7 +93,7 @@ class Sealer:
         self._is_forking = False
         self._stop_agents = stop_agents
         self._keeps_connections = works if keeps_connections is None else keeps_connections
-        self._once = works if settings.once is None else settings.once
+        self._works = works
         policy = settings.policy if settings.auto is None else traced(settings.policy)
         self._settings = replace(settings, policy=policy)
         self._log = log
@@ -131,24 +129,31 @@ class Sealer:
         if module := held.wait_for_imports(IMPORT_S):
             self._log(logging.WARNING, f"{module} is still imported: a worker will wait for it")
         if self.report is None:
-            with generators.observed(), self._as_worker():
-                preload.load(self._settings.preload, is_needed=self._settings.strict)
-            with generators.observed(), self._forking():  # an entry may draw, of known modules
-                learned.prepare(
-                    *(self._settings.auto, self._settings.policy, self._log, self._start_again),
-                    as_worker=self._as_worker,
-                )
-            learned.choose_code(self._settings.policy, ran=False)
+            self._load()
             if warm_up is None:
                 self._seal(None, strict=self._settings.strict)
             else:
                 self._seal_and_prove(warm_up, play, reaped)
-        elif self.report.sealed and self._freezes and not self._once:
+        elif self.report.sealed and self._freezes and not self._works:
             new_objects = _unfrozen_objects() - self._unfrozen_then
             if new_objects >= WORTH_A_ROUND_OBJECTS:
                 self._log(logging.INFO, f"{new_objects} new objects since the seal")
                 self._seal(None, strict=False)
         recorder.expect_worker()
+
+    def _load(self) -> None:
+        """Import what the settings name, and build what was learned."""
+        settings = self._settings
+        if settings.preload:
+            with generators.observed(), self._as_worker():
+                preload.load(settings.preload, is_needed=settings.strict)
+        if settings.auto is not None:
+            with generators.observed(), self._forking():  # an entry may draw, of known modules
+                learned.prepare(
+                    *(settings.auto, settings.policy, self._log, self._start_again),
+                    as_worker=self._as_worker,
+                )
+            learned.choose_code(settings.policy, ran=False)
 
     def before_fork_or_end(self, *arguments: Any) -> None:
         """`before_fork` in a hook that must not raise; ends the process where that is refused.
@@ -175,13 +180,8 @@ class Sealer:
             self._is_forking = False
 
     def _served(self, warm_up: Callable[[], WarmUpReport]) -> WarmUpReport:
-        """Warm up, and leave workers what each of them makes for itself."""
-        with generators.observed():
-            filled = caches.Filled(generators.drawn())
-            with self._as_worker():
-                report = warm_up()
-            for line in filled.forget_own():
-                self._log(logging.INFO, WARM_UP_STEP % line)
+        with generators.observed(), self._as_worker():
+            report = warm_up()
         learned.choose_code(self._settings.policy, ran=True)
         return report
 
@@ -216,7 +216,7 @@ class Sealer:
             recorder.show_probe("passed" if step.failed is None else "failed")
             self.report = replace(self.report, steps=(*self.report.steps, step))
             show_report(self.report)
-            self._write(self.report)
+            write_copy(self.report, self._settings.report_file, self._log)
 
     def _seal(self, warm_up: Callable[[], WarmUpReport] | None, strict: bool) -> None:
         policy, is_first = self._settings.policy, self.report is None
@@ -239,7 +239,7 @@ class Sealer:
         for line in report.warnings:
             self._log(logging.WARNING, line)
         recorder.show_seal({**report.as_dict(), "serves": self._serves()})
-        self._write(report)
+        write_copy(report, self._settings.report_file, self._log)
 
     def _outlook(self, report: SealReport, has_warm_up: bool) -> str:
         """The figure that matters after the first seal, and what a user would do next."""
@@ -252,15 +252,6 @@ class Sealer:
         if has_warm_up and policy.warms_up and not (self._settings.warm_up or self._settings.auto):
             step = "--auto learns what workers import; --warm / serves a request before the fork"
         return f"{_shared() if report.objects else ''}; next: {step}"
-
-    def _write(self, report: SealReport) -> None:
-        path = self._settings.report_file
-        if path is None:
-            return
-        try:
-            private_files.write(path, to_json(report.as_dict()))
-        except OSError as error:
-            self._log(logging.WARNING, f"the report cannot be written: {error}")
 
 
 def _shared() -> str:
@@ -317,17 +308,13 @@ def seal_before_forks(
     fork_hook.watch(before_fork, after)
 
 
-class _Shown(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes pasture's log to stderr."""
-
-
 _is_off_said = False
 
 
 def is_off(log: Log | None = None) -> bool:
     """Whether `PASTURE=off` is set; the log says so once, on stderr where there is no `log`.
 
-    Asked before settings are read: one that makes no sense is no error then. Nothing is kept.
+    Asked before settings are read: one that makes no sense is not an error then.
     """
     global _is_off_said
     why = off.why()
@@ -341,9 +328,10 @@ def is_off(log: Log | None = None) -> bool:
 
 def show_log() -> None:
     """Write pasture's log to stderr; each line once, also where one program is several engines."""
-    if any(isinstance(handler, _Shown) for handler in log.handlers):
+    if any(handler.name == _STDERR for handler in log.handlers):
         return
-    handler = _Shown()
+    handler = logging.StreamHandler()
+    handler.name = _STDERR
     handler.setFormatter(logging.Formatter("pasture: %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -40,11 +40,7 @@ def read_switch(raw: Raw, name: str) -> bool:
 
 
 def at_need(place: str) -> Callable[..., Any]:
-    """A `module:function` that is imported when it is called first.
-
-    Most settings are never given: `pasture run` reads which there are, and a server would seal in
-    what belongs to those that it does not have.
-    """
+    """A `module:function` that is imported when it is called: most settings are never given."""
 
     def call(*arguments: Any) -> Any:
         module, _, name = place.partition(":")
@@ -57,30 +53,29 @@ def at_need(place: str) -> Callable[..., Any]:
 class Setting:
     """How users give a setting."""
 
-    variable: str = ""  # of the environment; "" for a part that is in that of its setting
-    option: str = ""  # of `pasture run`, for a switch also the one that switches off; "" for none
+    variable: str  # of the environment
+    option: str = ""  # of `pasture run`; "" for none
     help: str
     metavar: str = ""  # stands for the option's value in the help
     # What the option takes: `str`, `float`, `Path`, some words, or `bool` for a switch.
     takes: type | tuple[str, ...] = str
     repeats: bool = False  # the option may be given several times
-    default: Raw = None  # None where nothing is read then
-    # Makes the value of the raw ones of the setting and of its parts. By itself a setting is what
-    # it takes.
+    default: Any = None  # the value where nothing is given
+    # Makes the value of the raw ones of the setting and of its parts; None for what it takes.
     parse: Callable[..., Any] | None = None
-    # Raises if a value of the option makes no sense, where `parse` is for all of them or is not
-    # used by `pasture run`.
+    # Raises if one value of the option makes no sense, where `parse` is for all of them.
     check: Callable[[str], object] | None = None
     parts: tuple[Setting, ...] = ()  # settings that are read with this one
     engines: Callable[[EngineRow], bool] | None = None  # whether an engine knows it; None if all do
     # Message and hint where the option is given to an engine that does not; `{}` is its name.
     refusal: tuple[str, str] = ("", "")
 
-    @property
-    def name(self) -> str:
-        """In code and in `configure()`: `max_uss` for `--max-uss` and `PASTURE_MAX_USS`."""
-        option = self.option.partition("/")[0].removeprefix("--").replace("-", "_")
-        return option or self.variable.removeprefix("PASTURE_").lower()
+    # In code and in `configure()`: `max_uss` for `--max-uss` and `PASTURE_MAX_USS`.
+    name: str = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        name = self.option.removeprefix("--").replace("-", "_")
+        object.__setattr__(self, "name", name or self.variable.removeprefix("PASTURE_").lower())
 
     def is_known_to(self, engine: EngineRow) -> bool:
         return self.engines is None or self.engines(engine)
@@ -93,13 +88,10 @@ class Setting:
 
     def read(self, environ: Mapping[str, str], given: Mapping[str, Raw]) -> Any:
         """The value; variables win, an empty one is unset. Raises a PastureError at nonsense."""
-        own, *others = (
-            environ.get(each.variable) or given.get(each.name, each.default)
-            for each in (self, *self.parts)
-        )
-        if own is None:
-            return None
-        return self._value(own) if self.parse is None else self.parse(own, *others)
+        raws = [environ.get(each.variable) or given.get(each.name) for each in (self, *self.parts)]
+        if all(raw is None for raw in raws):
+            return self.default
+        return self._value(raws[0]) if self.parse is None else self.parse(*raws)
 
     def _value(self, raw: Raw) -> Any:
         if isinstance(self.takes, tuple):
@@ -110,6 +102,13 @@ class Setting:
         if self.takes is bool:
             return read_switch(raw, self.variable)
         return self.takes(raw)
+
+
+def read_all(
+    rows: Mapping[str, Setting], environ: Mapping[str, str], given: Mapping[str, Raw]
+) -> dict[str, Any]:
+    """The value of each row, by its key; raises as `Setting.read`."""
+    return {key: row.read(environ, given) for key, row in rows.items()}
 
 
 def setting(variable: str, option: str = "", **row: Any) -> Any:

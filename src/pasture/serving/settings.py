@@ -21,37 +21,25 @@ from typing import TYPE_CHECKING
 
 from pasture.errors import PastureError, UsageError, guess
 from pasture.reasons import ACCEPTABLE, Reason
-from pasture.serving.setting import Raw, Setting, at_need, read_switch, setting
+from pasture.serving.setting import Raw, Setting, at_need, read_all, read_switch, setting
 from pasture.trust.untrusted_text import complain
 
 if TYPE_CHECKING:
     from pasture.refork.schedule import Schedule, parse_schedule
     from pasture.sealing.policy import Policy, find_policy
     from pasture.serving.recycle import parse_limit
-    from pasture.warmup.lazy_imports import parse_patterns
-    from pasture.warmup.requests import (
-        Requests,
-        parse_header,
-        parse_lines,
-        parse_request,
-        read_requests,
-    )
+    from pasture.warmup.requests import Requests, parse_lines, read_requests
 else:
     parse_schedule = at_need("pasture.refork.schedule:parse_schedule")
     find_policy = at_need("pasture.sealing.policy:find_policy")
     parse_limit = at_need("pasture.serving.recycle:parse_limit")
-    parse_patterns = at_need("pasture.warmup.lazy_imports:parse_patterns")
-    parse_header = at_need("pasture.warmup.requests:parse_header")
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
-    parse_request = at_need("pasture.warmup.requests:parse_request")
     read_requests = at_need("pasture.warmup.requests:read_requests")
 
 # What rows say of rooms that they do not import: as there, which a test compares.
 DEFAULT_POLICY = "seal"
 POLICIES = ("stock", "freeze", "warm-freeze", "seal", "refork")
 TOTAL_S = 300.0
-DEFAULT_PATTERNS = "stdlib,pasture"
-LAZY_IMPORTS = "PASTURE_LAZY_IMPORTS"
 
 _MAX_S = 1e6  # 11 days; more is a typing error
 
@@ -78,14 +66,12 @@ def parse_modules(text: str) -> tuple[str, ...]:
     return names
 
 
-def _parse_requests(lines: str | Iterable[str], file: Raw, headers: Iterable[str]) -> Requests:
-    found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines)
-    found += parse_lines(headers)
+def _parse_requests(lines: str | Iterable[str] | None, file: Raw) -> Requests:
+    found = parse_lines(lines.splitlines() if isinstance(lines, str) else lines or ())
     return found if file is None else found + read_requests(Path(file))
 
 
 def _parse_probe(raw: Raw) -> str:
-    """A choice, or a switch as all others are written."""
     return "end" if raw == "end" else "on" if read_switch(raw, "PASTURE_PROBE") else "off"
 
 
@@ -110,32 +96,23 @@ class ServerSettings:
         "--policy",
         metavar="NAME",
         help=f"What is done to the heap: {', '.join(POLICIES)}.  [default: {DEFAULT_POLICY}]",
-        default=DEFAULT_POLICY,
         parse=find_policy,
     )
-    warm_up: Requests = setting(
+    warm_up: Requests | None = setting(
         "PASTURE_WARM",
         "--warm",
         metavar="[METHOD] URL",
-        help="Request to serve before the fork, a path or a full URL; repeat for more.",
+        help="Request to serve before the fork, a path or full URL, or 'Name: value' for a header "
+        "of all; repeat for more.",
         repeats=True,
-        default="",
         parse=_parse_requests,
-        check=parse_request,
+        check=lambda line: parse_lines([line]),
         parts=(
             Setting(
                 variable="PASTURE_WARM_FILE",
                 option="--warm-file",
                 takes=Path,
-                help="File of requests: one [METHOD] URL a line, or 'Name: value' for a header.",
-            ),
-            Setting(
-                option="--warm-header",
-                metavar="'NAME: VALUE'",
-                help="Header of each of these requests; repeat for more.",
-                repeats=True,
-                default=(),
-                check=parse_header,
+                help="File of such requests and headers, one a line.",
             ),
         ),
     )
@@ -148,20 +125,12 @@ class ServerSettings:
         default=TOTAL_S,
         parse=parse_seconds,
     )
-    lazy_imports: str | None = setting(  # read by the seal itself
-        LAZY_IMPORTS,
-        "--lazy-imports",
-        metavar="PATTERNS",
-        help="Pending lazy imports (CPython 3.15) to make before the fork, as in "
-        f"'stdlib,mysite.*,!mysite.reports'; '' for none.  [default: {DEFAULT_PATTERNS}]",
-        check=parse_patterns,
-    )
     preload: tuple[str, ...] = setting(
         "PASTURE_PRELOAD",
         "--preload",
         metavar="MODULES",
         help="Modules to import before the fork, as in my_tasks,my_models.",
-        default="",
+        default=(),
         parse=parse_modules,
     )
     auto: Path | None = setting(
@@ -172,22 +141,14 @@ class ServerSettings:
         help="Learn what workers import and run, in this file or one in the user's cache, and "
         "build it before the fork from the next start on.",
     )
-    once: bool | None = setting(
-        "PASTURE_ONCE",
-        "--once/--again",
-        help="Seal only before the first fork, or again after much more was loaded.  "
-        "[default: once for parents that work themselves, as rq's]",
-        takes=bool,
-    )
     accepted: frozenset[Reason] = setting(
         "PASTURE_ACCEPT",
         "--accept",
         metavar="KINDS",
         help="Seal although the application's import holds such things, which workers then share "
         f"or lack: {', '.join(ACCEPTABLE)}; commas between several.",
-        default="",
+        default=frozenset(),
         parse=parse_accepted,
-        check=parse_accepted,
     )
     strict: bool = setting(
         "PASTURE_STRICT",
@@ -272,6 +233,8 @@ _ROWS: Mapping[str, Setting] = MappingProxyType(
     {field.name: field.metadata["row"] for field in dataclasses.fields(ServerSettings)}
 )
 
+_LEFT = {name: row for name, row in _ROWS.items() if name not in ("policy", "warm_up")}
+
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {each.name: each for row in _ROWS.values() for each in (row, *row.parts)}
 )
@@ -294,15 +257,14 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
     given = {name: raw for name, raw in given.items() if raw is not None}
     if environ.get(SETTINGS["refork"].variable) or "refork" in given:
         given.setdefault("policy", "refork")
-    policy = _ROWS["policy"].read(environ, given)
+    policy = find_policy(_ROWS["policy"].read(environ, given))
     if policy.refork:
         given.setdefault("refork", ",".join(map(str, policy.refork)))
     warm_up = _ROWS["warm_up"].read(environ, {})
-    if not warm_up:  # a trial's requests are not mixed with those of a configuration
-        warm_up += _ROWS["warm_up"].read({}, given)
-    values = {"policy": policy, "warm_up": warm_up}
-    left = {name: row.read(environ, given) for name, row in _ROWS.items() if name not in values}
-    return ServerSettings(**values, **left)
+    # A trial's requests are not mixed with those of a configuration.
+    if not warm_up and (configured := _ROWS["warm_up"].read({}, given)):
+        warm_up = configured if warm_up is None else warm_up + configured
+    return ServerSettings(policy=policy, warm_up=warm_up, **read_all(_LEFT, environ, given))
 
 
 def check_given(**given: Raw) -> None:
@@ -327,7 +289,7 @@ def to_environment(**given: Raw) -> dict[str, str]:
         for each in (row, *row.parts):
             raw = given.get(each.name)
             if raw is not None:
-                lines.setdefault(each.variable or row.variable, []).extend(_show(raw))
+                lines.setdefault(each.variable, []).extend(_show(raw))
     return {variable: "\n".join(shown) for variable, shown in lines.items() if shown}
 
 

@@ -28,7 +28,7 @@ def switch_on(module: str, policy: str) -> None:
         return
     before = os.environ.get(POLICY)
     try:
-        find_policy(policy)  # its own mistake, even if it is not used
+        find_policy(policy)  # a mistake, even if it is not used
         os.environ[POLICY] = before or policy
         read_environment()
         if module != _LOGS_BY_ITSELF:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, Log, write_to_log
+from pasture.log_lines import Log, write_to_log
 from pasture.serving.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -33,16 +33,17 @@ def warm_up_as_set(
     shared: SharedLifespan | None = None,
     **named: Any,
 ) -> WarmUpReport:
-    """Serve the settings' requests within their limit of time.
+    """Serve the settings' requests, with a line of the log before each and one at the end.
 
-    The log has a line before each request, and one at the end. `shared` is the application's
-    lifespan, where it has been started once for all workers; `host` and `protocol` are those of
-    `pasture.warm_up`.
+    `shared` is the application's lifespan, where it has been started once for all workers; `named`
+    are arguments of `pasture.warm_up`.
     """
     from pasture.warmup.warmup import warm_up  # now: it is sealed in
 
+    assert settings.warm_up is not None
+
     def log_answer(answer: Answer) -> None:  # the seal's report warns of those that failed
-        log(logging.DEBUG, WARM_UP_STEP % f"{answer} in {answer.seconds:.3f} s")
+        log(logging.DEBUG, f"warm-up: {answer} in {answer.seconds:.3f} s")
 
     report = warm_up(
         application,
@@ -50,12 +51,12 @@ def warm_up_as_set(
         headers=settings.warm_up.headers,
         total_timeout_s=settings.warm_total_timeout_s,
         lifespan=settings.lifespan == "warm-up",
-        on_start=lambda name: log(logging.INFO, WARM_UP_STEP % name),
+        on_start=lambda name: log(logging.INFO, f"warm-up: {name}"),
         on_answer=log_answer,
         session=None if shared is None else shared.session,
         **named,
     )
-    log(logging.INFO, WARM_UP_END % tuple(report.counts.values()))
+    log(logging.INFO, "warm-up: {} requests, {} failed".format(*report.counts.values()))
     if shared is not None:  # a request may have opened what does not cross a fork
         shared.share(strict=settings.strict)
     return report

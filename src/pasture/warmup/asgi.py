@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from pasture.fork_safety import closed_loop, event_loop
-from pasture.fork_safety.names import Names
 from pasture.reasons import Hazard
 from pasture.warmup.requests import USER_AGENT, Header, Request
 from pasture.warmup.wsgi import BODY_LIMIT_BYTES, split_host
@@ -76,7 +75,6 @@ class Session:
         self._runner = asyncio.Runner(loop_factory=loop_factory)
         self.lifespan = Lifespan(application)
         self._exchange: _Exchange | None = None
-        self._names = Names()
         self._left: tuple[closed_loop.Loop, event_loop.Closed] | None = None
 
     @property
@@ -137,14 +135,9 @@ class Session:
             self._exchange = None
             self._left = loop, closed
 
-    def look_back(self) -> tuple[tuple[Hazard, ...], tuple[str, ...]]:
-        """Set free what has kept the loop, after its end; as long as a collection takes.
-
-        Returns:
-            Hazards that still belong to the loop or ran on it, and the names of modules that were
-            bound to such things and have their former value.
-        """
-        return closed_loop.leave(*self._left, self._names) if self._left is not None else ((), ())
+    def look_back(self) -> tuple[Hazard, ...]:
+        """What still belongs to the loop, or ran on it, after its end. Collects garbage."""
+        return closed_loop.leave(*self._left) if self._left is not None else ()
 
     def call(self, scope: dict[str, Any]) -> int:
         """Serve one request to its end, in a copy of the context; returns the status.

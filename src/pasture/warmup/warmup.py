@@ -38,8 +38,6 @@ _END_S = 10.0
 _TRIES_WITHOUT_LIFESPAN = 3
 """If this many fail in the beginning, they need what the application's start makes."""
 
-_OF_LOOP = "belonged to the event loop of the warm-up"
-
 _NEEDS_LIFESPAN = (
     "requests failed, and the application was not started for them: `--lifespan warm-up` starts "
     "and ends it around them in the parent, `--lifespan once` starts it once for all workers"
@@ -254,9 +252,7 @@ class _Run:
         session = asgi.Session(application)
         serve = partial(self.serve_session, session, headers, host)
         (self._serve_started if lifespan else self._serve_unstarted)(session, serve)
-        hazards, put_back = session.look_back()
-        self.hazards += hazards
-        self.changed += [f"{name} {_OF_LOOP}: put back" for name in put_back]
+        self.hazards += session.look_back()
 
     def _serve_started(self, session: Session, serve: Callable[[], None]) -> None:
         if self._take("lifespan startup", session.start):

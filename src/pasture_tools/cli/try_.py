@@ -13,14 +13,8 @@ from typing import Any
 import click
 from rich.text import Text
 
-from pasture.errors import (
-    AnswersDiffer,
-    AppDidNotAnswer,
-    MemoryGrew,
-    UsageError,
-)
+from pasture.errors import AnswersDiffer, AppDidNotAnswer, MemoryGrew, UsageError
 from pasture.sealing.policy import find_policy
-from pasture.sizing import parse_bytes
 from pasture.warmup.requests import Requests, parse_header, parse_request, read_requests
 from pasture_tools.cli.numbers import Number, Whole
 from pasture_tools.display import progress
@@ -42,7 +36,6 @@ from pasture_tools.trial.baseline import (
 from pasture_tools.trial.document import as_document
 from pasture_tools.trial.html import render_html
 from pasture_tools.trial.plan import DEFAULT_POLICIES, DEFAULT_SERVER, DEFAULT_URLS, check_plan
-from pasture_tools.trial.run import FindCauses
 from pasture_tools.trial.servers import SERVERS
 from pasture_tools.trial.servers.facts import TRIED
 from pasture_tools.trial.trial import describe_interpreter, describe_machine
@@ -94,9 +87,6 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     help="Runs of each policy; figures are medians.",
 )
 @click.option(
-    "--limit", metavar="SIZE", help="Say how many workers fit into this memory, as in 2GiB."
-)
-@click.option(
     "-n",
     "--requests",
     type=_POSITIVE,
@@ -142,9 +132,8 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
     "environment",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Variable for the server; repeat for more.",
+    help="Variable for the server, as a PASTURE_ one, which it does not inherit; repeat for more.",
 )
-@click.option("--chdir", type=_FILE, metavar="DIR", help="Working directory of the server.")
 @click.option(
     "--server-timeout",
     type=Number(min=0, min_open=True),
@@ -155,11 +144,6 @@ _EPILOG = "\b\nPolicies:\n" + "\n".join(
 )
 @json_option("all figures")
 @click.option("--html", "html_file", type=_FILE, metavar="FILE", help="Write a page with plots.")
-@click.option(
-    "--causes",
-    is_flag=True,
-    help="Add to the JSON why memory of a worker is private, as `pasture explain` says it.",
-)
 @click.option(
     "--baseline",
     type=_FILE,
@@ -183,7 +167,8 @@ def command(context: click.Context, /, **options: Any) -> None:
 
     APP is an application as its server names it, as in mysite.wsgi:application. What follows
     `--` goes to the server; under gunicorn an ASGI application needs a worker for it (`-k`). Each
-    policy gets a server of its own on a free port of 127.0.0.1; nothing is left running.
+    policy gets a server of its own in this folder, on a free port of 127.0.0.1; nothing is left
+    running.
 
     A program that forks workers by itself, and ends by itself, takes the place of APP:
 
@@ -195,7 +180,6 @@ def command(context: click.Context, /, **options: Any) -> None:
     if options.pop("figure") is not None:
         raise UsageError("--figure is for programs", hint="as in pasture try -- python train.py")
     json_file, html_file = options.pop("json_file"), options.pop("html_file")
-    causes = options.pop("causes")
     baseline = _baseline(options.pop("baseline"), options.pop("max_growth"), json_file)
     plan = _plan(**options)
     for path in filter(None, (json_file, html_file)):
@@ -204,19 +188,17 @@ def command(context: click.Context, /, **options: Any) -> None:
         require_packages("--html", *PAGE, extra="trial")
     check_plan(plan)
     if baseline is not None:
-        causes = causes or baseline.has_causes
         now = describe_interpreter()
         require_same_trial(baseline.document, plan, now, describe_machine())
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
-        find_causes = _explainer() if causes else None
-        result = attempt_trial(plan, display.show, stop, find_causes=find_causes)
+        result = attempt_trial(plan, display.show, stop)
     comparison = _report(result, json_file, html_file, baseline)
     _fail(result)
     _fail_if_grown(comparison)
 
 
 _FOR_PROGRAMS = frozenset(
-    "app server_args policies rounds environment chdir json_file log_dir figure".split()
+    "app server_args policies rounds environment json_file log_dir figure".split()
 )
 
 
@@ -238,7 +220,6 @@ def _try_program(context: click.Context, options: dict[str, Any]) -> None:
         figure=options["figure"],
         rounds=options["rounds"],
         env=dict(map(_variable, options["environment"])),
-        chdir=options["chdir"],
         log_dir=options["log_dir"],
     )
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
@@ -260,7 +241,6 @@ def _plan(
     warm: tuple[str, ...],
     environment: tuple[str, ...],
     server_timeout: float,
-    limit: str | None,
     **same: Any,
 ) -> TrialPlan:
     """The plan that the options describe; `same` are those that need no reading."""
@@ -275,7 +255,6 @@ def _plan(
         warm_file=urls_files[0] if len(urls_files) == 1 and not apart else None,
         env=dict(map(_variable, environment)),
         server_timeout_s=server_timeout,
-        limit_bytes=None if limit is None else parse_bytes(limit),
         **same,
     )
 
@@ -293,18 +272,6 @@ def _baseline(path: Path | None, max_growth: str | None, json_file: Path | None)
     if path is not None and json_file is not None and json_file.resolve() == path.resolve():
         raise UsageError("--json would overwrite the baseline", hint="write to another file")
     return None if path is None else read_baseline(path, max_growth or "10%")
-
-
-def _explainer() -> FindCauses:
-    """What finds the causes of private memory."""
-    require_packages("--causes", "numpy", extra="explain")
-    from pasture_tools.explain.explain import explain
-
-    def find(master: int) -> dict[str, int]:
-        found = explain(master, None)
-        return {cause.label: round(share.bytes) for cause, share in found.causes}
-
-    return find
 
 
 def _report(

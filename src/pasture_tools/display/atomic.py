@@ -17,7 +17,7 @@ from pasture.errors import UsageError
 from pasture.trust import private_files
 from pasture.trust.untrusted_text import to_json
 
-_OWN_FOLDER = "choose a file in a folder of your own"
+_OWN_FOLDER = "choose a file in a folder that belongs to you"
 STANDARD_OUTPUT = Path("-")
 
 

@@ -218,7 +218,7 @@ def pending_imports(seen: Evidence) -> Iterator[Finding]:
     fix = (
         "`pasture run`, which makes those of the standard library before the fork"
         if seen.seal is None and stdlib
-        else "`pasture run --lazy-imports 'stdlib,mysite.*'` names those to make before the fork"
+        else "`pasture run --preload MODULES` imports them before the fork"
     )
     yield Finding(
         "lazy-imports",

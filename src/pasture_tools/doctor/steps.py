@@ -53,6 +53,10 @@ def seal(seen: Evidence) -> Iterator[Finding]:
         yield Finding("seal", False, f"the master is sealed by the policy {found.policy}: {what}")
     if not found.sealed and found.why is not Reason.THREAD_RUNS:
         yield _not_sealed(seen)
+    if found.dead:
+        what, _, fix = found.dead.rpartition(": ")
+        cost = "workers and their master keep that memory until the server ends"
+        yield Finding("seal", True, what, cost=f"{cost}{see('seal')}", fix=fix)
     for left in others if found.sealed else ():
         yield Finding(
             "seal",

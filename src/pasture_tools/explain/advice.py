@@ -31,13 +31,11 @@ _SET_BEFORE = {"precompute-types": Cause.TYPE_VERSION}
 
 _CODE = frozenset((Cause.CODE_COUNTER, Cause.CODE_CACHE))
 _NO_WARM_UP = (
-    "there are no requests to warm up with; call what jobs call, with data of no consequence, "
-    "while modules are imported"
+    "there are no requests to warm up with: at import, call the functions that jobs call, with "
+    "dummy data"
 )
-_IN_IMAGE = (
-    "`pasture image build` with --warm or --rehearse has what programs do done once, in the image"
-)
-_ITS_OWN = "load it while modules are imported, before the fork"
+_IN_IMAGE = "rebuild the image with --warm or --rehearse, so that this work is done at build time"
+_ITS_OWN = "load it at import, before the fork"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +83,8 @@ _REMEDIES = (
     _Remedy(
         "immortalize",
         frozenset((Cause.FREED,)),
-        "by objects of the parent that the worker let go of",
-        "what is immortal (policy seal) is not freed",
+        "by objects of the parent that the worker freed",
+        "the policy seal makes them immortal, and they are not freed",
     ),
 )
 
@@ -162,7 +160,7 @@ def _leak(found: Explanation) -> str:
         words.append(f"of {megabytes(size)} of new memory {', '.join(types)}")
     if found.grown:
         added = [f"{one.items:,} in {one.path} ({one.type})" for one in found.grown]
-        words.append(f"items that the parent does not have: {', '.join(added)}")
+        words.append(f"items that only the worker has: {', '.join(added)}")
     made = [
         name.removeprefix(_PYTHON)
         for writer in (found.recording.writers if found.recording else ())
@@ -173,8 +171,8 @@ def _leak(found: Explanation) -> str:
         words.append(f"most of it is made in {made[0]}")
     if not found.grown and not made:
         words.append(
-            "a server that starts with PASTURE_SNAPSHOT has a name for what holds it, and --record "
-            "one with -X perf for what makes it"
+            "start the server with PASTURE_SNAPSHOT to see what holds these objects; --record with "
+            "-X perf shows what creates them"
         )
     return "; ".join(words)
 

@@ -38,8 +38,8 @@ from pasture_tools.proc.image_space import ImageSpace, without_image
 from pasture_tools.proc.images import find_image
 
 WITHOUT_KERNEL = (
-    "faults that the kernel took for a process, as when read() fills a buffer, are not in the "
-    "recording: record as root, or with kernel.perf_event_paranoid at 1 or less"
+    "the recording has no faults inside system calls, as when read() fills a buffer: record as "
+    "root, or with kernel.perf_event_paranoid at 1 or less"
 )
 
 _WINDOW_OS_PAGES = (64 << 20) // OS_PAGE_BYTES

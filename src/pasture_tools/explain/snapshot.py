@@ -153,7 +153,7 @@ def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:
     line, end, _ = head[start:].partition(b"\n")
     records = Records(path, number, start + len(line) + 1)
     if not head.startswith(MAGIC) or not end:
-        raise _no_snapshot(path, "it does not start as one")
+        raise _no_snapshot(path, "it does not start with its magic number")
     try:
         said = json.loads(line)
         return Snapshot(
@@ -170,7 +170,7 @@ def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:
 
 def _number(value: object) -> int:
     if not isinstance(value, int) or not 0 <= value < 1 << 32:
-        raise ValueError("a number in its head is none")
+        raise ValueError("a field of its header is not a number")
     return value
 
 
@@ -180,7 +180,7 @@ def _checked_fields(rows: Any) -> Fields:
         raise ValueError("it has too many fields")
     for holder, name, offset in rows:
         if not isinstance(holder, str) or not isinstance(name, str) or len(name) > 100:
-            raise TypeError("the name of a field is no text")
+            raise TypeError("a field has a name that is not a string")
         if not isinstance(offset, int) or not 0 <= offset < _MAX_OFFSET:
             raise ValueError(f"field {name!r} is at {offset!r}")
     fields = fields_from(rows)

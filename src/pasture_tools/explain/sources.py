@@ -56,8 +56,8 @@ def find_pair(pid: int) -> tuple[int | None, int | None]:
         if find_image(pid, mappings) is not None:
             return None, pid
         raise UsageError(
-            f"process {pid} shares its memory with no other: it was started by exec and has "
-            "forked no workers",
+            f"process {pid} shares its memory with no process: it was started by exec and has "
+            "not forked",
             hint="give the pid of a worker of a pre-fork server, or of its master; "
             "a server without preloading has nothing to share",
         )
@@ -65,7 +65,7 @@ def find_pair(pid: int) -> tuple[int | None, int | None]:
     if mappings and not any("python" in mapping.path for mapping in mappings):
         raise UsageError(
             f"process {pid} runs no Python: no pre-fork server forked it",
-            hint="give the pid of a worker of one, or of its master",
+            hint="give the pid of a worker or a master",
         )
     return parent, None if parent == pid else pid
 
@@ -81,7 +81,7 @@ def largest_worker(parent_pid: int) -> int:
     sizes = {w: m.private_bytes for w in workers if (m := smaps.read_memory(w)) is not None}
     if not sizes:
         raise ProcessEnded(
-            f"process {parent_pid} has no workers any more", hint="wait until it forks some"
+            f"process {parent_pid} has lost its workers", hint="wait until it forks some"
         )
     return max(sizes, key=lambda worker: sizes[worker])
 
@@ -186,7 +186,7 @@ def _find_snapshot(
     parent_pid = parent.pid
     if isinstance(parent, ImageSpace):
         if asked:
-            raise UsageError("an image has no heap snapshot", hint="leave --snapshot out")
+            raise UsageError("an image has no heap snapshot", hint="remove --snapshot")
         return None, (_WITHOUT_SNAPSHOT,)
     if asked:
         return _snapshot_of(parent_pid, asked), ()

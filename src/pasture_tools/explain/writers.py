@@ -91,7 +91,7 @@ def sample(
                 recorded = "its workers were" if workers_only else "it was"
                 raise ProcessEnded(
                     f"process {first} ended while {recorded} recorded",
-                    hint="record the process that came in its place",
+                    hint="record the process that replaced it",
                 )
         found += sampler.read()
         found = [fault for fault in found if (fault.pid == first) != workers_only]

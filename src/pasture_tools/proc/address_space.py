@@ -161,8 +161,8 @@ def runs(addresses: Array, step: int) -> Iterable[tuple[int, int]]:
 def ended(pid: int) -> ProcessEnded:
     """The error to raise when a process is gone."""
     return ProcessEnded(
-        f"process {pid} ended while it was looked at",
-        hint="its server may have replaced it: explain the one that came in its place",
+        f"process {pid} ended during the reading",
+        hint="if its server has replaced it, take the new process",
     )
 
 

@@ -125,7 +125,7 @@ def _loads(data: bytes) -> list[tuple[int, ...]]:
     """The segments that are loaded; raises as `parse_elf`."""
     head = _HEADER.unpack_from(data)
     if head[0][:6] != b"\x7fELF\x02\x01":
-        raise ValueError("no 64-bit little-endian ELF file")
+        raise ValueError("not a 64-bit little-endian ELF file")
     rows = (_SEGMENT.unpack_from(data, head[5] + i * _SEGMENT.size) for i in range(head[10]))
     return [row for row in rows if row[0] == _LOAD]
 

@@ -51,7 +51,7 @@ class ImageSpace(AddressSpace):
         self._program = program
         first = find_image(program.pid, program.mappings)
         if first is None:
-            raise UsageError(f"process {self.pid} is not out of an image")
+            raise UsageError(f"process {self.pid} does not run out of an image")
         self.path = first.path
         of_image = [mapping for mapping in program.mappings if mapping.path == self.path]
         try:

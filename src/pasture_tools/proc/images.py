@@ -35,7 +35,8 @@ def image_of(pid: int) -> Mapping:
     found = find_image(pid, mappings_of(pid))
     if found is None:
         raise UsageError(
-            f"process {pid} is not out of an image", hint="give a file, or a program out of it"
+            f"process {pid} does not run out of an image",
+            hint="give a file, or a program out of it",
         )
     return found
 

@@ -130,7 +130,7 @@ def call_number(machine: str) -> int:
     if number is None:
         raise NoPrivilege(
             f"page faults cannot be sampled on {machine}",
-            hint=f"it is possible on {' and '.join(sorted(_CALL_NUMBERS))}; do without recording",
+            hint=f"this works on {' and '.join(sorted(_CALL_NUMBERS))}; do without recording",
         )
     return number
 

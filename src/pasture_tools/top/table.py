@@ -105,6 +105,7 @@ def dangers(rows: Sequence[Row], found: Limits) -> str:
         for master in parents or [r.memory for r in rows if r.is_master]
         for one in trouble.troubles(master, workers, found.group, is_sealed=found.is_sealed)
     ]
+    lines += [found.dead] * bool(found.dead)
     lines += (f"hazard: {hazard}" for hazard in found.hazards)
     more = [f"and {len(lines) - _MAX_LINES} more, which pasture doctor names"]
     return "\n".join(lines[:_MAX_LINES] + more * (len(lines) > _MAX_LINES))

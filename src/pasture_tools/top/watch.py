@@ -112,6 +112,7 @@ class Limits:
     is_sealed: bool = False
     state: str = ""  # of the server; "" for programs out of an image
     parent_pid: int = 0  # the process that forks what serves; 0 for the master
+    dead: str = ""  # what is sealed and not used any more, where that is much
 
 
 class _Readings:
@@ -152,6 +153,7 @@ class Watch:
             seal is not None and seal.sealed,
             f"{state_of(self.master_pid)}",
             parent,
+            "" if seal is None else seal.dead,
         )
 
     def look(self) -> tuple[Row, ...]:

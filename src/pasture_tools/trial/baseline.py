@@ -1,4 +1,4 @@
-"""A trial against the recorded document of an earlier one: which guarded figures grew, and why.
+"""A trial against the recorded document of an earlier one: which guarded figures grew.
 
 Pure but for reading the file. Figures come from `figures`; only like is compared with like. A
 change counts when the median passes the limit and no round of one trial lies within the rounds of
@@ -17,9 +17,9 @@ from typing import Any
 from pasture.errors import UsageError
 from pasture.log_lines import some
 from pasture.sizing import read_trial
-from pasture_tools.display.units import megabytes, percent
+from pasture_tools.display.units import percent
 from pasture_tools.trial.document import SCHEMA, load_of
-from pasture_tools.trial.figures import BOOT, GUARDED, PRIVATE, Figure
+from pasture_tools.trial.figures import BOOT, GUARDED, Figure
 from pasture_tools.trial.plan import TrialPlan
 
 Document = Mapping[str, Any]
@@ -35,8 +35,7 @@ _OTHER_MEMORY = {"architecture": "the architecture", "os_page_bytes": "the size 
 _OTHER_SPEED = ("processor", "processors")
 _MIN_ROUNDS_OF_TIMES = 3
 _MAX_NAMES = 3
-_MIN_PART = 0.05  # of all that grew, for a cause to be named
-_NEW_BASELINE = "record a new baseline with --json where that is meant"
+_NEW_BASELINE = "if that is intended, record a new baseline with --json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +45,6 @@ class Baseline:
     path: Path
     document: Document
     max_growth: float
-
-    @property
-    def has_causes(self) -> bool:
-        """Whether it says why memory is private."""
-        return any(policy.get("causes") for policy in self.document["policies"].values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +77,6 @@ class Comparison:
 
     baseline: Baseline
     changes: tuple[Change, ...]
-    # By policy: how many bytes each cause of private memory grew by; negative where it shrank.
-    causes: Mapping[str, Mapping[str, int]]
     not_compared: tuple[str, ...]  # what was not, and why, a sentence each
 
     @property
@@ -93,23 +85,11 @@ class Comparison:
         return tuple(change for change in self.changes if change.grew)
 
     def sentences(self) -> list[str]:
-        """The comparison in words: each figure, then the causes of what grew."""
+        """The comparison in words: each figure, then what is not compared."""
         limit = percent(self.baseline.max_growth)
         found = [f"Against {self.baseline.path}, where growth above {limit} fails:"]
-        for change in self.changes:
-            found.append(f"{change}{', which is too much' if change.grew else ''}")
-            if change.grew and change.figure is PRIVATE:
-                found += self._causes(change.policy)
+        found += [f"{one}{', which is too much' if one.grew else ''}" for one in self.changes]
         return [*found, *(f"not compared: {words}" for words in self.not_compared)]
-
-    def _causes(self, policy: str) -> list[str]:
-        """Those that grew most, or how to find them."""
-        if policy not in self.causes:
-            return ["both trials need --causes to say which cause grew"]
-        grown = {cause: size for cause, size in self.causes[policy].items() if size > 0}
-        least = _MIN_PART * sum(grown.values())
-        words = [f"{cause} +{megabytes(size)}" for cause, size in grown.items() if size >= least]
-        return [f"what grew: {some(words, _MAX_NAMES)}"] if words else []
 
     def as_document(self) -> dict[str, Any]:
         """As plain values that JSON knows."""
@@ -128,7 +108,6 @@ class Comparison:
                 }
                 for change in self.changes
             ],
-            "causes": {policy: dict(sizes) for policy, sizes in self.causes.items()},
             "not_compared": list(self.not_compared),
         }
 
@@ -145,14 +124,14 @@ def read_baseline(path: Path, max_growth: str) -> Baseline:
     found = read_trial(path)
     if found.get("schema") != SCHEMA:
         raise UsageError(
-            f"{path} is a document of schema {found.get('schema')}, and not of {SCHEMA}",
+            f"{path} has schema {found.get('schema')}; this pasture reads {SCHEMA}",
             hint="compare it with the version of pasture that wrote it",
         )
     try:
         _look_through(found)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(
-            f"{path} is not whole: {error!r}", hint="pasture try --json FILE writes one"
+            f"{path} is not a complete trial: {error!r}", hint="pasture try --json FILE writes one"
         ) from None
     return Baseline(path, found, _fraction(max_growth))
 
@@ -163,7 +142,7 @@ def _fraction(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value < math.inf:
-        raise UsageError(f"{text!r} is no share of growth", hint="as in 10%")
+        raise UsageError(f"{text!r} is not a percentage", hint="as in 10%")
     return value
 
 
@@ -174,7 +153,6 @@ def _look_through(found: Document) -> None:
     for policy in found["policies"].values():
         for row in (policy, *policy["rounds"], policy["rounds"][0]):
             _ = [float(row[figure.key]) for figure in GUARDED]
-        _ = [size + 0 for size in (policy.get("causes") or {}).values()]
 
 
 def require_same_trial(
@@ -226,9 +204,8 @@ def compare(baseline: Baseline, trial: Document) -> Comparison:
     not_compared = [f"{BOOT.heading}: {why_no_times}"] if why_no_times else []
     for policy in set(old["policies"]) ^ set(new["policies"]):
         whose = "this trial" if policy in old["policies"] else "the baseline"
-        not_compared.append(f"{policy}: {whose} has no figures of it")
-    causes = {policy: grown for policy in both if (grown := _causes(policy, old, new))}
-    return Comparison(baseline, tuple(changes), causes, tuple(sorted(not_compared)))
+        not_compared.append(f"{policy}: {whose} did not measure it")
+    return Comparison(baseline, tuple(changes), tuple(sorted(not_compared)))
 
 
 def _require_same_urls(before: Document, now: Document) -> None:
@@ -236,7 +213,7 @@ def _require_same_urls(before: Document, now: Document) -> None:
     if changed:
         names = some(sorted(changed), _MAX_NAMES)
         raise UsageError(
-            f"the baseline is of another load: {names} is in one of them alone",
+            f"the baseline is of another load: {names} is in only one of them",
             hint=_NEW_BASELINE,
         )
 
@@ -249,7 +226,7 @@ def _why_no_times(baseline: Document, trial: Document) -> str:
             return f"the {key} of the machine was {was.get(key)} and is {is_now[key]}"
     rounds = min(baseline["load"]["rounds"], trial["load"]["rounds"])
     if rounds < _MIN_ROUNDS_OF_TIMES:
-        return f"times of fewer than {_MIN_ROUNDS_OF_TIMES} rounds say little: --rounds 3"
+        return f"times need {_MIN_ROUNDS_OF_TIMES} rounds or more: --rounds 3"
     return ""
 
 
@@ -260,12 +237,3 @@ def _change(policy: str, figure: Figure, baseline: Baseline, trial: Document) ->
     is_apart = max(of_rounds[0]) < min(of_rounds[1]) or max(of_rounds[1]) < min(of_rounds[0])
     grew = is_apart and now > before * (1 + baseline.max_growth)
     return Change(policy, figure, before, now, is_apart, grew)
-
-
-def _causes(policy: str, baseline: Document, trial: Document) -> dict[str, int]:
-    """How much each cause grew, the most first; empty where one of the two has none."""
-    old, new = (found["policies"][policy].get("causes") for found in (baseline, trial))
-    if not old or not new:
-        return {}
-    sizes = {cause: new.get(cause, 0) - old.get(cause, 0) for cause in {**old, **new}}
-    return dict(sorted(sizes.items(), key=lambda item: -item[1]))

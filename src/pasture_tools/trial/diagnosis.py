@@ -42,8 +42,8 @@ def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases)
     taken = _PORT_TAKEN.search(log)
     if taken and re.search(rf"\b{port}\b", taken[0]) is None:
         return PortTaken(
-            f"an address in the server's arguments is taken: {taken[0].strip()}",
-            hint="leave it out of the server's arguments: each server gets a free port",
+            f"the server's arguments name an address that is in use: {taken[0].strip()}",
+            hint="remove it from the server's arguments: each server gets a free port",
         )
     if taken:
         return PortTaken(
@@ -65,7 +65,7 @@ def workers_died(app: str, log: str, phrases: Phrases) -> PastureError:
     """The error for a server that goes on, and whose workers end before one answers."""
     own = f"{phrases.worker_died_hint}; " if phrases.worker_died_hint else ""
     return _not_loaded(app, log, phrases) or ServerFailed(
-        "the server's workers end before one of them answers",
+        "the server's workers exit before one of them answers",
         hint=f"{own}its log ends with\n" + tail(log),
     )
 
@@ -105,9 +105,8 @@ def always_failing(url: str, found: UrlAnswers, log: str, phrases: Phrases) -> A
         )
     if factory := _FACTORY.search(log):
         return AppDidNotAnswer(
-            f"{url} {what}, because {factory[1]} does not take what a server calls with",
-            hint=f"if {factory[1]} makes the application, name what it makes: "
-            f"MODULE:{factory[1]}()",
+            f"{url} {what}, because {factory[1]} is not an application",
+            hint=f"if {factory[1]} returns the application, name its result: MODULE:{factory[1]}()",
         )
     if phrases.called_wrongly.search(log):
         return AppDidNotAnswer(
@@ -153,5 +152,5 @@ def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
         return None
     return AppImportFailed(
         f"{app} cannot be imported: {reason}",
-        hint="check the name and --chdir; the server's log ends with\n" + tail(log),
+        hint="check the name and this folder; the server's log ends with\n" + tail(log),
     )

@@ -20,7 +20,6 @@ from pasture_tools.trial.measurement import (
     private_saving,
     total_pss_saving,
     workers_that_fit,
-    workers_under_limit,
 )
 from pasture_tools.trial.plan import TrialPlan
 
@@ -50,9 +49,7 @@ def as_document(result: TrialResult) -> dict[str, Any]:
             for f in result.failures
         ],
         "impossible": result.plan.impossible,
-        "policies": {
-            p.policy: _policy(result.reference, p, result.plan.limit_bytes) for p in result.policies
-        },
+        "policies": {p.policy: _policy(result.reference, p) for p in result.policies},
     }
 
 
@@ -68,11 +65,10 @@ def load_of(plan: TrialPlan) -> dict[str, Any]:
         "headers": [name for name, _ in plan.headers],
         "warm": None if plan.warm is None else [str(request) for request in plan.warm],
         "server_args": list(plan.server_args),
-        "limit_bytes": plan.limit_bytes,
     }
 
 
-def _policy(reference: PolicyResult, policy: PolicyResult, limit: int | None) -> dict[str, Any]:
+def _policy(reference: PolicyResult, policy: PolicyResult) -> dict[str, Any]:
     typical = policy.typical
     total, private = total_pss_saving(reference, policy), private_saving(reference, policy)
     budget = reference.median(TOTAL)
@@ -100,10 +96,8 @@ def _policy(reference: PolicyResult, policy: PolicyResult, limit: int | None) ->
             {"private_bytes": round(m.private_bytes), "parent_bytes": round(m.parent_bytes)}
             for m in policy.worst_moments
         ],
-        "workers_under_limit": None if limit is None else workers_under_limit(limit, policy),
         "shutdown_by_itself": all(run.shutdown.by_itself for run in policy.runs),
         "seal_report": None if typical.report is None else dict(typical.report),
-        "causes": None if typical.causes is None else dict(typical.causes),
         "series": [
             {
                 "seconds": round(sample.seconds, 3),

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pasture.errors import PastureError
-from pasture.sizing import SPARE, Moment, workers_in, worst
+from pasture.sizing import Moment, workers_in, worst
 from pasture_tools.proc.sampler import Sample
 from pasture_tools.trial.plan import TrialPlan
 from pasture_tools.trial.responses import Answers, Compared, Disagreement
@@ -75,8 +75,6 @@ class Run:
     report: Mapping[str, Any] | None = None
     # Promises of the policy that it could not keep here, a sentence each.
     shortfalls: tuple[str, ...] = ()
-    # Private bytes of one worker after the load by their cause; None where that was not looked for.
-    causes: Mapping[str, int] | None = None
 
     @property
     def private_bytes_median(self) -> int:
@@ -236,11 +234,6 @@ def workers_that_fit(budget_bytes: float, result: PolicyResult) -> int:
     if private <= 0:
         return len(result.typical.final.workers)
     return workers_in(budget_bytes, (Moment(private, parent),))
-
-
-def workers_under_limit(limit_bytes: int, result: PolicyResult) -> int:
-    """Number of workers of a policy that fit under a limit at all moments, some of it spare."""
-    return workers_in(limit_bytes * (1 - SPARE), result.worst_moments)
 
 
 def _moment(sample: Sample) -> Moment:

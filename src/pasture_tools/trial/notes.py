@@ -41,7 +41,7 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
     for result in policies:
         runs, name = result.runs, result.policy
         if any(run.final.swap_pss_bytes for run in runs):
-            notes.append(f"{name}: memory was swapped out, which no figure here counts")
+            notes.append(f"{name}: memory was swapped out; no figure here includes it")
         if sum(run.load.failures for run in runs) > result.timeouts:
             failures = sum(run.load.failures for run in runs) - result.timeouts
             failing = responses.failing(responses.merge(run.answers for run in runs))
@@ -84,11 +84,13 @@ def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:
     statuses = sorted({status for found in away.values() for status in found.statuses})
     if len(away) * 2 < len(answers) and not _DENIALS.intersection(statuses):
         return []
-    session = "is the session in the headers still good?" if plan.headers else "do they need one?"
+    session = (
+        "has the session in the headers expired?" if plan.headers else "do they need a session?"
+    )
     if not _DENIALS.intersection(statuses) and not plan.headers:
         session = "is that what users get?"
     return [
-        f"{len(away)} of {count(len(answers), 'URL')} answered with nothing but "
+        f"{len(away)} of {count(len(answers), 'URL')} answered only "
         f"{', '.join(map(str, statuses))}: {session}"
     ]
 

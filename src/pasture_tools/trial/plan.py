@@ -51,7 +51,6 @@ class TrialPlan:
     server_timeout_s: float = 60.0
     log_dir: Path | None = None  # where the logs of server and load stay; None keeps none
     rounds: int = 1  # how often each policy is run; the order turns around after each round
-    limit_bytes: int | None = None  # of memory, for which the workers that fit are counted
 
     @property
     def users(self) -> int:
@@ -119,15 +118,13 @@ def _check_policies(names: tuple[str, ...]) -> None:
 
 def _check_files(plan: TrialPlan) -> None:
     if plan.chdir is not None and not plan.chdir.is_dir():
-        raise UsageError(f"no such directory: {plan.chdir}", hint="check --chdir")
+        raise UsageError(f"no such directory: {plan.chdir}", hint="name one that exists")
     try:
         _ = plan.chdir or Path.cwd()
     except OSError:
-        raise UsageError(
-            "the working directory is not there any more", hint="change to another, or say --chdir"
-        ) from None
+        raise UsageError("the working directory was deleted", hint="change to another") from None
     meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
     if meant and plan.app.partition(":")[0].endswith(".py"):
-        raise UsageError(f"{plan.app} is a file, and no application in a module", hint=meant)
+        raise UsageError(f"{plan.app} is a file, not an application in a module", hint=meant)
     if not plan.urls:
         raise UsageError("no URL to request", hint="name one with --url")

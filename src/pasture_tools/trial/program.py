@@ -51,7 +51,6 @@ class ProgramPlan:
     rounds: int = 1
     figure: re.Pattern[str] | None = None  # its first group is a number that the program prints
     env: Mapping[str, str]  # added to the program's
-    chdir: Path | None = None
     log_dir: Path | None = None
 
 
@@ -106,7 +105,7 @@ def _run(
     began = time.monotonic()
     used_s, series = 0.0, Series()
     most: Sample | None = None
-    with Group(command, log=log, env={**os.environ, **plan.env}, cwd=plan.chdir) as group:
+    with Group(command, log=log, env={**os.environ, **plan.env}) as group:
         while (code := group.exit_code()) is None:
             elapsed_s = time.monotonic() - began
             used_s = max(used_s, processor_s(group.pid))
@@ -124,8 +123,8 @@ def _run(
     if most is None:
         raise NotMeasurable(
             f"{policy}: no worker of {' '.join(plan.command)} was seen",
-            hint="its workers must be forked by the program itself and live for half a second; "
-            "those of the start methods spawn and forkserver share nothing with it",
+            hint="the program itself must fork its workers, and they must live for half a second; "
+            "the start methods spawn and forkserver share nothing",
         )
     return ProgramRun(
         policy,
@@ -190,10 +189,10 @@ def plan_of(
     try:
         pattern = None if figure is None else re.compile(figure)
     except re.error as error:
-        raise UsageError(f"--figure is no regular expression: {error}") from None
+        raise UsageError(f"--figure is not a regular expression: {error}") from None
     if pattern is not None and not pattern.groups:
         raise UsageError(
-            "--figure has no group", hint="put the number in brackets: 'items/s: ([0-9.]+)'"
+            "--figure has no group", hint="put parentheses around the number: 'items/s: ([0-9.]+)'"
         )
     chosen = tuple(policies) or POLICIES_OF_PROGRAMS
     return ProgramPlan(command=tuple(command), policies=chosen, figure=pattern, **same)
@@ -235,10 +234,10 @@ def remarks_on(plan: ProgramPlan, runs: Sequence[ProgramRun]) -> Iterator[str]:
     workers = {run.policy: run.workers for run in runs}
     if len(set(workers.values())) == 1:
         number = next(iter(workers.values()))
-        yield f"Memory of {count(number, 'worker')}, when all processes took most."
+        yield f"Memory of {count(number, 'worker')}, at the peak of all processes together."
     else:
         each = ", ".join(f"{policy} {number}" for policy, number in workers.items())
-        yield f"Not as many workers were alive when all processes took most: {each}."
+        yield f"The number of workers at the peak of memory differs: {each}."
     yield from dict.fromkeys(f"{run.policy}: {run.note}" for run in runs if run.note)
     took = {
         policy: _median(runs, policy, "total_pss_bytes")

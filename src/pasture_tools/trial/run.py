@@ -7,16 +7,15 @@ is in the `Run` that comes back. Whatever goes wrong, no process is left.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pasture.errors import AppDidNotAnswer, NoPrivilege, ProcessEnded, ServerFailed, UsageError
+from pasture.errors import AppDidNotAnswer, ServerFailed
 from pasture.proc import smaps
 from pasture.proc.tree import processor_s
 from pasture.scoreboard.reader import read_entries, workers_among
-from pasture.sealing import snapshot
 from pasture_tools.display.progress import Moved, OnEvent
 from pasture_tools.display.units import megabytes, seconds
 from pasture_tools.launch.ports import free_port
@@ -44,9 +43,6 @@ _REQUESTS_IN_VAIN = 2
 _MIN_PAUSE_S = 0.005
 _END_S = 90.0  # gunicorn gives its workers 30 s, a service manager usually 90 s
 
-FindCauses = Callable[[int], Mapping[str, int]]
-"""Takes the pid of a master; the private bytes of one of its workers by their cause."""
-
 STOPPING = "stopping"
 """The phase of a run whose load has ended and whose server gets SIGTERM."""
 
@@ -59,15 +55,8 @@ class Job:
     policy: str
     round: int
     requests: int  # number to send; a run that only confirms answers sends fewer than the plan
-    features: frozenset[str]  # what this server has, see `ServerFacts.features`
     directory: Path  # place for files of this run alone; exists and is empty
     log_prefix: Path  # start of the log files' path
-    find_causes: FindCauses | None = None
-
-    @property
-    def warms_up(self) -> bool:
-        """Whether requests are served before the fork."""
-        return TRIED[self.policy].warms_up
 
 
 def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
@@ -83,9 +72,14 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
     files = RunFiles(job.directory, Path(f"{job.log_prefix}.server.log"))
     server.write_warm_up(files, plan)
     port = free_port()
-    with _server(job, port, files) as group:
+    with Group(
+        server.server_command(plan, job.policy, port, files),
+        log=files.log,
+        env=server.server_environment(plan, job.policy, files),
+        cwd=plan.chdir,
+    ) as group:
         until_answer_s = server.wait_until_it_answers(
-            plan, group, port, pause, policy=job.policy, warms_up=job.warms_up, emit=emit
+            plan, group, port, pause, policy=job.policy, emit=emit
         )
         warm_up_s = _warm_up_s(server.read_report(files))
         boot_s = max(0.0, until_answer_s - warm_up_s)
@@ -95,7 +89,6 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         series, result = _load(job, group, port, emit, pause)
         busy_s = max(0.0, processor_s(group.pid) - busy_before_s)
         final = _idle_sample(job, group, start, result.figures.requests, pause)
-        causes = causes_of(group.pid, job.find_causes, emit)
         emit(Moved(phase=STOPPING))
         ended = stop_and_measure(group, pause)
         said = group.log
@@ -113,32 +106,6 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
         paths=result.paths,
         report=report,
         shortfalls=shortfalls(TRIED[job.policy], final, report, said),
-        causes=causes,
-    )
-
-
-def causes_of(master_pid: int, find: FindCauses | None, emit: OnEvent) -> Mapping[str, int] | None:
-    """Why memory of a worker is private; None where that is not asked, or cannot be seen."""
-    if find is None:
-        return None
-    emit(Moved(phase="looking for the causes of private memory"))
-    try:
-        return find(master_pid)
-    except (NoPrivilege, ProcessEnded, UsageError) as error:  # as for a worker that was spawned
-        emit(Moved(phase=f"no causes: {error.message}"))
-        return None
-
-
-def _server(job: Job, port: int, files: RunFiles) -> Group:
-    plan = job.plan
-    variables = server.server_environment(plan, job.policy, files)
-    if job.find_causes is not None:
-        variables[snapshot.VARIABLE] = str(files.snapshot)
-    return Group(
-        server.server_command(plan, job.policy, port, files, job.features),
-        log=files.log,
-        env=variables,
-        cwd=plan.chdir,
     )
 
 
@@ -239,7 +206,7 @@ def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pau
     if sample is not None:
         return sample
     raise ServerFailed(
-        f"the workers under {job.policy} do not stay alive",
+        f"the workers under {job.policy} keep exiting",
         hint="the server's log ends with\n" + tail(group.log),
     )
 

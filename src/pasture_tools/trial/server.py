@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -20,7 +18,6 @@ from typing import Any, Self
 
 from pasture import off
 from pasture.errors import AppImportFailed, MissingExtra, PastureError, UsageError
-from pasture.log_lines import WARM_UP_END, WARM_UP_STEP, find
 from pasture.serving import app_name
 from pasture.serving.settings import to_environment
 from pasture.trust import private_files
@@ -33,11 +30,10 @@ from pasture_tools.launch.ports import LOOPBACK
 from pasture_tools.launch.session import Group, environment
 from pasture_tools.trial import diagnosis
 from pasture_tools.trial.plan import TrialPlan
-from pasture_tools.trial.servers.facts import PLAIN, STOCK, Phrases, Start
+from pasture_tools.trial.servers.facts import PLAIN, STOCK, TRIED, Phrases, Start
 
 _POLL_S = 0.05
 _WORKERS_S = 10.0
-_ASK_S = 60.0
 _BETWEEN_WORDS_S = 10.0
 _MAX_LINE_CHARACTERS = 160
 
@@ -51,7 +47,6 @@ class RunFiles:
         self.directory, self.log = directory, log
         self.warm = directory / "warm.txt"  # requests and headers, for the server
         self.report = directory / "report.json"  # written by the server's process
-        self.snapshot = directory / "heap-{pid}.snapshot"  # likewise, where causes are looked for
         self.load_settings = directory / "load.json"  # for the load generator
         self.progress = directory / "progress"  # the load generator's: requests answered, decimal
         self.load_result = directory / "result.json"  # complete once the load generator has ended
@@ -66,24 +61,7 @@ def require_server(plan: TrialPlan) -> None:
         )
 
 
-def features_of(plan: TrialPlan) -> frozenset[str]:
-    """Features of this version of the server; see `ServerFacts.features`."""
-    if not plan.facts.features:
-        return frozenset()
-    try:
-        asked = subprocess.run(
-            [sys.executable, "-c", plan.facts.features],
-            capture_output=True, encoding="utf-8", errors="replace", cwd=plan.chdir,
-            env=environment(plan.env), timeout=_ASK_S,
-        )  # fmt: skip
-    except (OSError, ValueError, subprocess.TimeoutExpired):  # the run says what is wrong
-        return frozenset()
-    return frozenset(asked.stdout.split())
-
-
-def server_command(
-    plan: TrialPlan, policy: str, port: int, files: RunFiles, features: frozenset[str] = frozenset()
-) -> list[str]:
+def server_command(plan: TrialPlan, policy: str, port: int, files: RunFiles) -> list[str]:
     """The command line that serves an application under a policy."""
     start = Start(
         app=plan.app,
@@ -93,16 +71,11 @@ def server_command(
         port=port,
         arguments=plan.server_args,
         folder=files.directory,
-        features=features,
     )
     return plan.facts.command(start)
 
 
-def server_environment(
-    plan: TrialPlan,
-    policy: str,
-    files: RunFiles,
-) -> dict[str, str]:
+def server_environment(plan: TrialPlan, policy: str, files: RunFiles) -> dict[str, str]:
     """Our environment, the user's additions, and what gives the server its policy and files.
 
     Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are
@@ -111,13 +84,7 @@ def server_environment(
     ours = to_environment(policy=policy, warm_file=files.warm, report_file=files.report)
     if policy == PLAIN:  # a configuration may have pasture's line
         ours = {off.VARIABLE: "off"}
-    whole = environment(
-        {
-            **plan.env,
-            **ours,
-            "PYTHONUNBUFFERED": "1",
-        }
-    )
+    whole = environment({**plan.env, **ours, "PYTHONUNBUFFERED": "1"})
     return {name: value for name, value in whole.items() if not plan.facts.reads(name)}
 
 
@@ -143,26 +110,24 @@ def wait_until_it_answers(
     pause: Pause,
     *,
     policy: str = STOCK,
-    warms_up: bool = False,
     emit: OnEvent = lambda event: None,
 ) -> float:
     """Wait for the first answer and for all workers; return the seconds it took.
 
-    Any answer will do: whether the URLs of the load work is judged by the load. The warm-up, which
-    has limits of its own, is not counted in the time that a boot may take.
+    Any answer will do: whether the URLs of the load work is judged by the load. A policy with a
+    warm-up may take the limits of that longer.
 
     Args:
-        warms_up: the server serves requests before its first fork.
         emit: called every ten seconds while there is no answer yet, with the end of the log.
 
     Raises:
         AppImportFailed, PortTaken, ServerFailed: the server ended, or all its workers do.
-        AppDidNotAnswer: it runs, and did not answer in `plan.server_timeout_s`.
+        AppDidNotAnswer: it runs, and did not answer in time.
         UsageError: the request cannot be sent at all.
     """
     start = time.monotonic()
     phrases = plan.facts.phrases
-    boot = BootClock(plan.server_timeout_s, warms_up, phrases.steps)
+    limit_s = plan.server_timeout_s + (TOTAL_S + STEP_S) * TRIED[policy].warms_up
     next_word_s = _BETWEEN_WORDS_S
     with _Probe(plan, port) as probe:
         while not probe.answered:
@@ -179,8 +144,8 @@ def wait_until_it_answers(
             if elapsed_s >= next_word_s:
                 emit(Moved(phase=_still_waiting(elapsed_s, server.log)))
                 next_word_s += _BETWEEN_WORDS_S
-            if boot.is_over(elapsed_s, server.log):
-                raise diagnosis.did_not_answer(plan.app, server.log, plan.server_timeout_s)
+            if elapsed_s > limit_s:
+                raise diagnosis.did_not_answer(plan.app, server.log, limit_s)
             pause(_POLL_S)
     seconds = time.monotonic() - start
     _wait_for_workers(plan, server, policy, pause)
@@ -221,31 +186,6 @@ def _wait_for_workers(plan: TrialPlan, server: Group, policy: str, pause: Pause)
 
     while not all_there() and server.exit_code() is None and time.monotonic() < deadline:
         pause(_POLL_S)
-
-
-class BootClock:
-    """Says when a boot has taken too long. A warm-up does not count, up to its own limit.
-
-    Args:
-        steps: is in a log that shows the requests of a warm-up; "" if each log does.
-    """
-
-    def __init__(self, limit_s: float, warms_up: bool, steps: str) -> None:
-        self._limit_s = limit_s
-        self._steps = steps
-        self._warms_up = warms_up
-        self._stood_s = self._last_s = 0.0
-
-    def is_over(self, elapsed_s: float, log: str) -> bool:
-        """Whether the limit has passed; the elapsed time never falls from call to call."""
-        since_s, self._last_s = elapsed_s - self._last_s, elapsed_s
-        if self._warms_up and find(WARM_UP_STEP, log) and not find(WARM_UP_END, log):
-            self._stood_s = min(self._stood_s + since_s, TOTAL_S + STEP_S)
-        if elapsed_s - self._stood_s <= self._limit_s:
-            return False
-        # A log without such lines does not show a warm-up that goes on.
-        quiet = self._warms_up and self._steps not in log
-        return not quiet or elapsed_s > self._limit_s + TOTAL_S + STEP_S
 
 
 def headers_of(request: Request, plan: TrialPlan) -> tuple[Header, ...]:

@@ -6,7 +6,6 @@ Plain text, used by the table and by the HTML page alike.
 from __future__ import annotations
 
 from pasture.sealing.seen import understand
-from pasture.sizing import SPARE
 from pasture_tools.display.units import count, megabytes, percent
 from pasture_tools.trial.figures import PRIVATE, PROCESSOR, TOTAL
 from pasture_tools.trial.measurement import (
@@ -14,13 +13,12 @@ from pasture_tools.trial.measurement import (
     TrialResult,
     total_pss_saving,
     workers_that_fit,
-    workers_under_limit,
 )
 
 _MIN_SAVING = 0.01  # below is noise
 _ONE_ROUND = (
-    "One round: requests a second, latencies and times of one run may differ by a tenth and more "
-    "from the next; --rounds 3 shows their spread."
+    "One round: requests a second, latencies and times of two runs may differ by a tenth or more; "
+    "--rounds 3 shows their spread."
 )
 
 
@@ -53,23 +51,7 @@ def headline(result: TrialResult) -> str:
 
 
 def capacity(result: TrialResult) -> str:
-    """Number of workers of each policy that fit in the reference's memory, and under the limit."""
-    return " ".join(filter(None, (_same_memory(result), _under_limit(result))))
-
-
-def _under_limit(result: TrialResult) -> str:
-    """The same for a limit that was given, at all moments of the run; "" without one."""
-    limit = result.plan.limit_bytes
-    if limit is None:
-        return ""
-    fits = [f"{workers_under_limit(limit, p):,} under {p.policy}" for p in result.policies]
-    return (
-        f"A limit of {megabytes(limit)}, {percent(SPARE)} of it spare, holds at all "
-        f"times {' or '.join(fits)}."
-    )
-
-
-def _same_memory(result: TrialResult) -> str:
+    """Number of workers of each policy that fit in the reference's memory."""
     reference = result.reference
     budget = reference.median(TOTAL)
     others = [p for p in result.policies if p is not reference]

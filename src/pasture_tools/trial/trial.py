@@ -11,20 +11,18 @@ import os
 import platform
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pasture.errors import (
-    AppDidNotAnswer,
     AppImportFailed,
     MissingExtra,
     NoPrivilege,
     PastureError,
     PortTaken,
     UsageError,
-    see,
 )
 from pasture.proc.os_page import OS_PAGE_BYTES
 from pasture.trust import private_files
@@ -37,9 +35,8 @@ from pasture_tools.trial.measurement import Failure, PolicyResult, Run, TrialRes
 from pasture_tools.trial.notes import notes_on
 from pasture_tools.trial.plan import TrialPlan, check_plan
 from pasture_tools.trial.responses import Answers, Disagreement
-from pasture_tools.trial.run import FindCauses, Job, private_a_worker, run_job
-from pasture_tools.trial.server import Pause, features_of, require_server
-from pasture_tools.trial.servers.facts import TRIED
+from pasture_tools.trial.run import Job, private_a_worker, run_job
+from pasture_tools.trial.server import Pause, require_server
 
 _CONFIRMING_REPEATS = 4
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)
@@ -80,8 +77,6 @@ def attempt_trial(
     on_event: OnEvent = lambda event: None,
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
-    *,
-    find_causes: FindCauses | None = None,
 ) -> TrialResult:
     """Run a trial as far as it goes: what a run has measured is not lost to a later one.
 
@@ -90,7 +85,6 @@ def attempt_trial(
 
     Args:
         on_event, stop: as for `run_trial`.
-        find_causes: takes the pid of a master after the load; private bytes of a worker by cause.
 
     Raises:
         PastureError: what `check_plan` raises; what a run raises when none has ended, and no other
@@ -101,12 +95,8 @@ def attempt_trial(
     pause = pausing(stop or threading.Event())
     interpreter = describe_interpreter()
     require_server(plan)
-    features = features_of(plan)
-    with (
-        private_files.temporary_folder("pasture-try-") as directory,
-        guarded(directory),
-    ):
-        trial = _Trial(plan, features, on_event, pause, run_one, directory, find_causes)
+    with private_files.temporary_folder("pasture-try-") as directory, guarded(directory):
+        trial = _Trial(plan, on_event, pause, run_one, directory)
         trial.run_all()
         expected, differing = trial.compare()
     runs = sorted(trial.runs, key=lambda run: run.round)
@@ -132,12 +122,10 @@ class _Trial:
     """The plan of a trial, and its runs so far."""
 
     plan: TrialPlan
-    features: frozenset[str]
     emit: OnEvent
     pause: Pause
     run_one: RunOne
     directory: Path
-    find_causes: FindCauses | None
     runs: list[Run] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -174,9 +162,8 @@ class _Trial:
             is_everyones = policy == self.plan.reference or isinstance(error, _EVERYONES)
             if not self.runs and is_everyones:
                 raise
-            failure = self._beside_reference(policy, error)
-            self.failures.append(Failure(policy, round_, failure))
-            self.emit(Finished(policy, f"failed: {failure.message}"))
+            self.failures.append(Failure(policy, round_, error))
+            self.emit(Finished(policy, f"failed: {error.message}"))
             return True
         self.runs.append(run)
         self.emit(Finished(policy, private_a_worker(run.private_bytes_median)))
@@ -191,17 +178,6 @@ class _Trial:
                 hint="set TMPDIR to a folder of yours with room in it",
             ) from error
 
-    def _beside_reference(self, policy: str, error: PastureError) -> PastureError:
-        """A policy's failure, with a question where its warm-up may be the reason."""
-        if not isinstance(error, AppDidNotAnswer) or not self.runs:
-            return error
-        if not TRIED[policy].warms_up or TRIED[self.reference].warms_up:
-            return error
-        question = f"does the warm-up leave something behind in the parent?{see('gunicorn')}"
-        return AppDidNotAnswer(
-            f"{error.message}, and not under {self.reference}: {question}", hint=error.hint
-        )
-
     def compare(self) -> tuple[Answers, Differences]:
         """Compare the answers of each policy with the reference's.
 
@@ -214,32 +190,19 @@ class _Trial:
         if found and len(reference) == 1 and not self.interrupted:
             urls = len({d.url for differing in found.values() for d in differing})
             differ = f"answers of {count(urls, 'URL')} differ"
-            self.emit(Started(self.reference, None, f"once more, since {differ}"))
+            self.emit(Started(self.reference, None, f"again, since {differ}"))
             reference.extend(self._confirming_run())
-            self._note_what_changed(reference)
             expected = responses.merge(run.answers for run in reference)
             found = self._differences(expected)
             self.emit(
-                Finished(self.reference, "" if found else "its answers differ from run to run, too")
+                Finished(self.reference, "" if found else "its own answers differ from run to run")
             )
         if found and len(reference) == 1:
             self.notes.append(
-                f"{self.reference} was not run again to confirm that answers differ: a body may "
-                "change with each start"
+                f"{self.reference} did not run again, so a body that changes with each start may "
+                "count as different"
             )
         return expected, found
-
-    def _note_what_changed(self, reference: Sequence[Run]) -> None:
-        """Say where the reference's own statuses changed: then no policy is at fault."""
-        first = responses.merge(run.answers for run in reference[:1])
-        later = responses.merge(run.answers for run in reference[1:])
-        changed = [d for d in responses.disagreements(first, later) if d.what == "status"]
-        if changed:
-            self.notes.append(
-                f"{self.reference}, run once more, answered {count(len(changed), 'URL')} otherwise "
-                f"({changed[0]}): what the load needs, such as its session, has changed during the "
-                "trial, and figures of different answers are compared"
-            )
 
     def _confirming_run(self) -> list[Run]:
         plan = self.plan
@@ -272,10 +235,7 @@ class _Trial:
             private_files.make_folder(logs)
         except OSError as error:
             raise UsageError(f"cannot write logs: {error}", hint="check --log-dir") from None
-        return Job(
-            self.plan, policy, round_, requests, self.features, directory,
-            logs.resolve() / name, self.find_causes,
-        )  # fmt: skip
+        return Job(self.plan, policy, round_, requests, directory, logs.resolve() / name)
 
 
 def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:

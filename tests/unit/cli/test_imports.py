@@ -33,7 +33,6 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
         *("pasture.trust", "pasture.trust.untrusted_text"),
         *(
             "pasture_tools.display",
-            "pasture_tools.display.json_option",
             "pasture_tools.display.sections",
         ),
     }

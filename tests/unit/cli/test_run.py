@@ -53,7 +53,7 @@ def test_options_travel_in_the_environment(replaced: Exec, tmp_path: Path) -> No
     file = tmp_path / "warm"
     file.write_text("/c\n")
     options = ["--policy", "freeze", "--warm", "/a", "--warm", "POST /b"]
-    files = ["--warm-header", "Cookie: x=1", "--warm-file", str(file)]
+    files = ["--warm", "Cookie: x=1", "--warm-file", str(file)]
     assert run(["run", *options, *files, "gunicorn", "app:app"]) == 0
     assert replaced.environ["PASTURE_POLICY"] == "freeze"
     assert replaced.environ["PASTURE_WARM"].splitlines() == ["/a", "POST /b", "Cookie: x=1"]
@@ -76,7 +76,7 @@ def test_variables_that_no_option_sets_stay_as_they_are(
     [
         (["--policy", "seel", "gunicorn", "app:app"], UnknownPolicy.exit_code),
         (["--warm", "shop", "gunicorn", "app:app"], UsageError.exit_code),
-        (["--warm-header", "Cookie", "gunicorn", "app:app"], UsageError.exit_code),
+        (["--warm", "Cookie", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-file", "/does/not/exist", "gunicorn", "app:app"], UsageError.exit_code),
         (["--warm-total-timeout", "-1", "gunicorn", "app:app"], UsageError.exit_code),
         (["--max-uss", "some", "gunicorn", "app:app"], UsageError.exit_code),
@@ -86,8 +86,6 @@ def test_variables_that_no_option_sets_stay_as_they_are(
         (["--policy", "", "gunicorn", "app:app"], UnknownPolicy.exit_code),
         (["--max-uss", "", "gunicorn", "app:app"], UsageError.exit_code),
         (["--refork", "", "gunicorn", "app:app"], UsageError.exit_code),
-        (["--warm", "Cookie: x=1", "gunicorn", "app:app"], UsageError.exit_code),
-        (["--warm-header", "/a", "gunicorn", "app:app"], UsageError.exit_code),
         (["waitress-serve", "app:app"], UsageError.exit_code),
         ([], UsageError.exit_code),
     ],

@@ -77,6 +77,7 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
         ({"notes": Notes(gc_callers=("msgpack (fallback.py:7)",))}, "gc-enable"),
         ({"seal": replace(SEALED, sealed=False, reason="immortalize failed")}, "seal"),
         ({"seal": replace(SEALED, left_out=(LeftOut("plug-malloc", "no memory"),))}, "seal"),
+        ({"seal": replace(SEALED, dead="9 of 10 MB are not used any more: restart")}, "seal"),
         ({"seal": NOT_SEALED}, "threads"),
         ({"seal": replace(SEALED, pending_imports=3)}, "lazy-imports"),
         ({"seal": replace(SEALED, unnamed=2)}, "hazards"),

@@ -161,10 +161,6 @@ def test_a_way_that_never_ends_is_cut() -> None:
     assert Owners(circle, OBJECTS).path(0).startswith("...")
 
 
-def test_code_is_named_with_its_file_and_line() -> None:
-    assert Owners(SNAPSHOT, OBJECTS).code_name(CODE) == ("app", "routes", 12)
-
-
 def touched(number: int, address: int, kind: Kind, pages: int, type_: int = 0) -> Touched:
     return Touched(number, address, type_, kind, pages, pages * 2)
 

@@ -112,6 +112,9 @@ def test_a_future_that_no_one_will_finish_is_named() -> None:
 
 
 def test_what_a_loop_still_waits_for_is_reported_without_the_servers_own_tasks() -> None:
+    pytest.importorskip("gunicorn")
+    from pasture.servers.gunicorn.refork.asgi_promotion import waits_for
+
     waits = []
 
     async def backup() -> None:
@@ -120,12 +123,12 @@ def test_what_a_loop_still_waits_for_is_reported_without_the_servers_own_tasks()
     async def work() -> None:
         task = asyncio.create_task(backup())
         await asyncio.sleep(0)
-        waits.append(closed_loop.waits_for(asyncio.get_running_loop()))
+        waits.append(waits_for(asyncio.get_running_loop()))
         task.cancel()
 
     asyncio.run(work())
     assert "backup()" in waits[0]
     thread = threading.Thread(target=time.sleep, args=(0.2,), name="exporter")
     thread.start()
-    assert "thread exporter" in closed_loop.waits_for(None)
+    assert "thread exporter" in waits_for(None)
     thread.join()

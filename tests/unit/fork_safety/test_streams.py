@@ -115,17 +115,17 @@ def connection(monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
 
 
 def test_a_pair_that_passes_credentials_is_a_pair(connection: socket.socket) -> None:
-    before = streams.connected()
+    before = streams.connected(open_files.open_files())
     one, other = socket.socketpair(type=socket.SOCK_SEQPACKET)
     with closing(one), closing(other):
         one.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         one.send(b"x")
         assert other.getpeername() != b""
-        assert streams.connected() == before
+        assert streams.connected(open_files.open_files()) == before
 
 
 def numbers() -> list[int]:
-    return [one.number for one in streams.connected()]
+    return [one.number for one in streams.connected(open_files.open_files())]
 
 
 def test_what_was_open_before_the_application_is_not_its_own(connection: socket.socket) -> None:
@@ -190,7 +190,7 @@ def test_python_describes_local_names_and_the_lack_of_one(monkeypatch: pytest.Mo
 
 
 def kinds() -> list[Reason]:
-    return [hazard.kind for hazard in streams.undividable()]
+    return [hazard.kind for hazard in streams.undividable(open_files.open_files())]
 
 
 def test_a_dialogue_by_pipes_is_a_hazard_until_it_ends() -> None:
@@ -198,7 +198,7 @@ def test_a_dialogue_by_pipes_is_a_hazard_until_it_ends() -> None:
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as writes_only:
         assert kinds() == []
         with subprocess.Popen(["cat"], stdin=-1, stdout=-1) as dialogue:
-            [hazard] = streams.undividable()
+            [hazard] = streams.undividable(open_files.open_files())
             assert f"process {dialogue.pid}" in hazard.what
         assert kinds() == []
         assert writes_only.stdin is not None
@@ -212,20 +212,20 @@ def test_a_loop_of_another_language_is_a_hazard_until_it_is_closed(
     with closing(asyncio.new_event_loop()):
         assert kinds() == []
     loop = type("Loop", (asyncio.AbstractEventLoop,), members)()
-    assert kinds() == [Reason.LOOP_OWNED]
+    assert kinds() == [Reason.EVENT_LOOP]
     ended.append(True)
     assert kinds() == []
     ended.clear()
-    assert kinds() == [Reason.LOOP_OWNED], loop
+    assert kinds() == [Reason.EVENT_LOOP], loop
     monkeypatch.delitem(sys.modules, "asyncio.events")
     assert kinds() == []
 
 
 def test_an_io_uring_is_a_hazard(monkeypatch: pytest.MonkeyPatch) -> None:
     ring = (9, types.SimpleNamespace(st_mode=0o600, st_ino=1))
-    monkeypatch.setattr(streams, "open_files", lambda: iter([ring]))
+    monkeypatch.setattr(open_files, "open_files", lambda: [ring])
     monkeypatch.setattr(streams, "name_of", lambda number: "anon_inode:[io_uring]")
-    [hazard] = streams.undividable()
+    [hazard] = streams.undividable(open_files.open_files())
     assert hazard.what == "the io_uring with the descriptor 9"
     monkeypatch.setattr(streams, "_unnamed_before", frozenset([9]))
     assert kinds() == []

@@ -178,14 +178,6 @@ def test_the_worker_that_served_most_becomes_the_mold(server: Server) -> None:
     assert Promote(3, 1) in server.done
 
 
-def test_a_rollout_ends_with_all_workers_of_the_new_generation(server: Server) -> None:
-    server.serve(10)
-    server.run(5)
-    assert server.generations() == {1} and len(server.workers()) == 4
-    assert server.logged("all workers are of generation 1")
-    assert server.lifecycle.generation == 1
-
-
 @pytest.mark.parametrize("wanted", [1, 2, 4, 9, 10, 25])
 def test_at_most_a_tenth_of_the_workers_is_missing_at_any_time(wanted: int) -> None:
     server = Server(wanted)
@@ -194,23 +186,6 @@ def test_at_most_a_tenth_of_the_workers_is_missing_at_any_time(wanted: int) -> N
     server.run(5)
     assert server.generations() == {1}
     assert server.min_capacity >= wanted - wanted // 10
-
-
-def test_one_worker_is_replaced_after_the_other(server: Server) -> None:
-    server.serve(10)
-    server.run(5)
-    turns = [type(a).__name__ for a in server.done if isinstance(a, Spawn | Retire)][4:]
-    assert turns == [
-        "Spawn",
-        "Spawn",
-        "Retire",
-        "Spawn",
-        "Retire",
-        "Spawn",
-        "Retire",
-        "Spawn",
-        "Retire",
-    ]
 
 
 def test_a_replacement_that_is_not_ready_keeps_the_old_worker(server: Server) -> None:
@@ -255,16 +230,6 @@ def test_limits_grow_and_the_last_one_holds_on() -> None:
         server.serve(1)
         server.run(5)
         assert server.lifecycle.generation == generation
-
-
-def test_workers_are_forked_from_the_newest_mold_once_it_has_proven_itself(
-    server: Server,
-) -> None:
-    server.serve(10)
-    server.run(5)
-    server.end(server.workers()[0], clean=False)
-    server.run()
-    assert server.done[-1] == Spawn(1)
 
 
 def test_more_and_fewer_workers_are_wanted_in_any_generation(server: Server) -> None:

@@ -23,20 +23,20 @@ def test_a_schedule_that_makes_no_sense_is_refused(text: str) -> None:
         parse_schedule(text)
 
 
-def test_a_schedule_without_a_policy_means_the_policy_refork() -> None:
-    settings = read_environment({"PASTURE_REFORK": "7"})
-    assert settings.policy.name == "refork" and settings.refork == Schedule((7,))
-
-
-def test_the_policy_refork_brings_a_schedule() -> None:
-    settings = read_environment({"PASTURE_POLICY": "refork"})
-    assert settings.refork == Schedule((50, 500, 2000))
+@pytest.mark.parametrize(
+    ("environ", "policy", "limits"),
+    [
+        ({"PASTURE_REFORK": "7"}, "refork", (7,)),
+        ({"PASTURE_POLICY": "refork"}, "refork", (50, 500, 2000)),
+        ({"PASTURE_REFORK": "7", "PASTURE_POLICY": "freeze"}, "freeze", (7,)),
+    ],
+)
+def test_a_schedule_brings_the_policy_refork_and_the_policy_a_schedule(
+    environ: dict[str, str], policy: str, limits: tuple[int, ...]
+) -> None:
+    settings = read_environment(environ)
+    assert (settings.policy.name, settings.refork) == (policy, Schedule(limits))
     assert read_environment({}).refork is None
-
-
-def test_another_policy_can_be_given_a_schedule() -> None:
-    settings = read_environment({"PASTURE_REFORK": "7", "PASTURE_POLICY": "freeze"})
-    assert settings.policy.name == "freeze" and settings.refork == Schedule((7,))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from pasture.errors import UsageError
 from pasture.sealing import memory_types
-from pasture.sealing.memory_types import MortalType
+from pasture.sealing.memory_types import TypeCount
 
 
 class Node: ...
@@ -13,13 +13,13 @@ class Node: ...
 def test_only_types_with_more_than_a_thousand_objects_are_named_the_largest_first() -> None:
     counted = [(int, 1_001, 28_028), (Node, 1_000, 9_000_000), (dict, 2_000, 128_000)]
     assert memory_types.with_many_objects(counted) == (
-        MortalType("builtins.dict", 2_000, 128_000),
-        MortalType("builtins.int", 1_001, 28_028),
+        TypeCount("builtins.dict", 2_000, 128_000),
+        TypeCount("builtins.int", 1_001, 28_028),
     )
 
 
 def test_a_note_names_types_with_their_objects_and_the_remedy() -> None:
-    note = memory_types.note_of([MortalType("fastlib.Node", 12_345, 1_234_500)])
+    note = memory_types.note_of([TypeCount("fastlib.Node", 12_345, 1_234_500)])
     assert "12,345 fastlib.Node (1.2 MB)" in note
     assert "pasture.holds_memory(TYPE)" in note
 

@@ -3,27 +3,13 @@
 import pytest
 
 from pasture.errors import UnknownPolicy
-from pasture.sealing.policy import DEFAULT_POLICY, POLICIES, Policy, find_policy
+from pasture.sealing.policy import POLICIES, Policy, find_policy
 
 pytestmark = pytest.mark.interpreter
 
 
 def test_every_policy_is_listed_under_its_own_name() -> None:
     assert [policy.name for policy in POLICIES.values()] == list(POLICIES)
-
-
-def test_the_default_is_in_the_table() -> None:
-    assert find_policy(None) is POLICIES[DEFAULT_POLICY]
-
-
-def test_the_table_cannot_be_changed() -> None:
-    with pytest.raises(TypeError):
-        POLICIES["own"] = Policy("own")  # type: ignore[index]
-
-
-def test_a_policy_is_returned_as_it_is() -> None:
-    own = Policy("own", heap=("collect", "freeze"))
-    assert find_policy(own) is own
 
 
 def test_an_unknown_name_gets_the_nearest_and_all_names() -> None:

@@ -91,17 +91,6 @@ def test_one_line_does_not_take_the_warm_up_for_a_cost_of_the_seal() -> None:
     assert line.endswith("sealed in 0.50 s after a warm-up of 3.00 s")
 
 
-def test_without_these_steps_the_totals_are_zero() -> None:
-    assert report(StepReport("freeze")).objects == 0
-    assert report().plugged_bytes == 0
-
-
-def test_a_step_is_found_by_its_name() -> None:
-    found = FULL.step("collect")
-    assert found is not None and found.counts == {"unreachable": 7}
-    assert FULL.step("freeze") is None
-
-
 def test_json_carries_everything() -> None:
     document = json.loads(json.dumps(FULL.as_dict()))
     assert document["interpreter"] == {
@@ -125,6 +114,7 @@ def test_json_carries_everything() -> None:
         "hazards": [],
         "why": None,
         "mortal_types": [],
+        "dead_types": [],
     }
 
 

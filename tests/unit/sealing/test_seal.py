@@ -293,10 +293,6 @@ def test_an_unknown_policy_is_refused_before_anything_is_done(heap: Heap) -> Non
     assert heap.ran == []
 
 
-def test_rounds_are_counted(heap: Heap) -> None:
-    assert [seal.seal().round, seal.seal("stock").round, seal.seal().round] == [1, 1, 2]
-
-
 def test_the_collector_rests_during_the_steps_and_is_on_again_afterwards(heap: Heap) -> None:
     seen: list[bool] = []
 

@@ -7,6 +7,7 @@ import pytest
 
 from pasture.errors import ProbeFailed
 from pasture.probe.probe import ProbeReport
+from pasture.reasons import Hazard, Reason
 from pasture.sealing.report import StepReport
 from pasture.serving import proving
 from pasture.serving.settings import read_environment
@@ -51,6 +52,19 @@ def test_no_more_is_said_than_what_was_checked(monkeypatch: pytest.MonkeyPatch) 
     said = "probe: 1 request answered, no 5xx, none slow, 0.000 s"
     assert proved.said == [(logging.INFO, said)] and proved.why == []
     assert proved.step == StepReport("probe", 0.0, {"requests": 1, "others": 0})
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_what_the_warm_up_leaves_on_its_loop_means_plain_unless_it_is_accepted(
+    monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    answers = (Answer(Request(method, "/"), 200, None, 0.1),)
+    hazards = (Hazard("shop.client", "open it", Reason.LOOP_OWNED),)
+    served = WarmUpReport(answers, application=print, hazards=hazards)
+    [why] = Proved(monkeypatch, ProbeReport(answered=1), served).why
+    assert "the warm-up leaves shop.client" in why and why.endswith("--accept loops")
+    accepted = Proved(monkeypatch, ProbeReport(answered=1), served, {"accept": "loops"})
+    assert accepted.why == []
 
 
 def test_requests_that_were_not_sent_and_other_statuses_are_named(

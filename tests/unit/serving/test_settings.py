@@ -17,8 +17,13 @@ from pasture.sealing import policy
 from pasture.serving import settings
 from pasture.serving.setting import OFF, ON
 from pasture.serving.settings import SETTINGS, ServerSettings, read_environment, to_environment
-from pasture.warmup import guard, lazy_imports
-from pasture.warmup.requests import Request
+from pasture.warmup import guard
+from pasture.warmup.requests import Request, Requests
+
+
+def asked(settings: ServerSettings) -> Requests:
+    assert settings.warm_up is not None
+    return settings.warm_up
 
 
 def test_rows_have_the_defaults_of_the_rooms_that_they_do_not_import() -> None:
@@ -27,15 +32,13 @@ def test_rows_have_the_defaults_of_the_rooms_that_they_do_not_import() -> None:
         tuple(policy.POLICIES),
     )
     assert settings.TOTAL_S == guard.TOTAL_S
-    assert settings.DEFAULT_PATTERNS == lazy_imports.DEFAULT_PATTERNS
-    assert settings.LAZY_IMPORTS == lazy_imports.VARIABLE
 
 
 def test_without_variables_the_arguments_count_and_then_the_defaults() -> None:
     assert read_environment({}).policy.name == "seal"
     settings = read_environment({}, policy="freeze", warm=["/a"])
     assert settings.policy.name == "freeze"
-    assert settings.warm_up.requests == (Request("GET", "/a"),)
+    assert asked(settings).requests == (Request("GET", "/a"),)
     assert settings.report_file is None
 
 
@@ -43,8 +46,8 @@ def test_variables_win() -> None:
     environ = {"PASTURE_POLICY": "stock", "PASTURE_WARM": "/b\nCookie: x=1"}
     settings = read_environment(environ, policy="freeze", warm=["/a"])
     assert settings.policy.name == "stock"
-    assert settings.warm_up.requests == (Request("GET", "/b"),)
-    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+    assert asked(settings).requests == (Request("GET", "/b"),)
+    assert asked(settings).headers == (("Cookie", "x=1"),)
 
 
 def test_files_add_to_the_requests(tmp_path: Path) -> None:
@@ -55,8 +58,8 @@ def test_files_add_to_the_requests(tmp_path: Path) -> None:
         "PASTURE_REPORT_FILE": str(tmp_path / "report"),
     }
     settings = read_environment(environ)
-    assert [request.path for request in settings.warm_up.requests] == ["/a", "/b"]
-    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+    assert [request.path for request in asked(settings).requests] == ["/a", "/b"]
+    assert asked(settings).headers == (("Cookie", "x=1"),)
     assert settings.report_file == tmp_path / "report"
 
 
@@ -77,12 +80,12 @@ def test_options_survive_the_way_through_the_environment(
     monkeypatch.chdir("/")
     settings = read_environment(environ)
     assert settings.policy.name == "freeze"
-    assert [str(request) for request in settings.warm_up.requests] == [
+    assert [str(request) for request in asked(settings).requests] == [
         "GET /a",
         "POST /b",
         "GET /c",
     ]
-    assert settings.warm_up.headers == (("Cookie", "x=1"),)
+    assert asked(settings).headers == (("Cookie", "x=1"),)
 
 
 def test_options_that_were_not_given_leave_no_variable() -> None:
@@ -105,18 +108,16 @@ def test_modules_to_preload_are_names_with_commas_between_them() -> None:
 
 @pytest.mark.parametrize(
     "environ",
-    [{"PASTURE_PRELOAD": "tasks.py -x"}, {"PASTURE_PRELOAD": "a..b"}, {"PASTURE_ONCE": "ja"}],
+    [
+        {"PASTURE_PRELOAD": "tasks.py -x"},
+        {"PASTURE_PRELOAD": "a..b"},
+        {"PASTURE_STRICT": "ja"},
+        {"PASTURE_PROBE": "maybe"},
+    ],
 )
 def test_what_names_no_module_and_is_no_choice_is_refused(environ: dict[str, str]) -> None:
     with pytest.raises(UsageError):
         read_environment(environ)
-
-
-def test_once_is_as_the_engine_needs_it_unless_it_is_said() -> None:
-    assert read_environment({}).once is None
-    for once in (True, False):
-        environ = to_environment(once=once)
-        assert read_environment(environ).once is once
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ ROW = """\
         metavar="SECONDS",
         help="How long grass grows.",
         takes=float,
-        default=2,
+        default=2.0,
         parse=parse_seconds,
     )
 """
@@ -252,5 +253,5 @@ def test_requests_of_the_variables_take_the_place_of_all_that_a_configuration_li
 ) -> None:
     (tmp_path / "warm").write_text("/file\n")
     environ = {"PASTURE_WARM_FILE": str(tmp_path / "warm")}
-    found = read_environment(environ, warm=["/given"]).warm_up.requests
+    found = asked(read_environment(environ, warm=["/given"])).requests
     assert [request.path for request in found] == ["/file"]

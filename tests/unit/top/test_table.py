@@ -58,6 +58,7 @@ def test_what_endangers_the_server_is_below_the_summary_hazards_last() -> None:
     assert lines[2:] == ["hazard: one", "hazard: two", "and 1 more, which pasture doctor names"]
     assert as_document(10, (MASTER, locked), found)["dangers"][0] == lines[0]
     assert dangers(ROWS, Limits(USED)) == ""
+    assert dangers(ROWS, Limits(USED, hazards=("one",), dead="9 MB")) == "9 MB\nhazard: one"
 
 
 def test_figures_that_are_not_known_yet_leave_their_cells_empty() -> None:

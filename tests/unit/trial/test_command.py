@@ -22,11 +22,6 @@ MakeResult = Callable[..., TrialResult]
 URLS = (Request("GET", "/a"),)
 
 
-def test_few_requests_that_the_user_has_named_are_the_warm_up(make_result: MakeResult) -> None:
-    expected = "pasture run --warm /a gunicorn site:application -w 4"
-    assert best_command(make_result(urls=URLS)) == expected
-
-
 def test_a_file_of_the_users_is_named(make_result: MakeResult) -> None:
     result = make_result(urls=URLS, headers=(("Cookie", "secret"),), warm_file=Path("urls.txt"))
     expected = "pasture run --warm-file urls.txt gunicorn site:application -w 4"
@@ -128,7 +123,3 @@ def test_a_policy_that_answers_differently_or_fell_short_is_not_recommended(
 
     for result in (wrong, make_result(make_run("stock"), second, short)):
         assert "--policy freeze" in best_command(result)
-
-
-def test_without_a_saving_there_is_no_command(make_result: MakeResult, make_run: MakeRun) -> None:
-    assert best_command(make_result(make_run("stock"), make_run("freeze"))) == ""

@@ -28,12 +28,6 @@ def validate() -> Callable[[Any], Any]:
     return compiled
 
 
-def test_a_document_follows_its_schema(
-    make_result: MakeResult, validate: Callable[[Any], Any]
-) -> None:
-    validate(json.loads(to_json(as_document(make_result()))))
-
-
 def test_a_document_of_several_rounds_follows_its_schema(
     make_result: MakeResult, make_run: MakeRun, validate: Callable[[Any], Any]
 ) -> None:
@@ -127,17 +121,6 @@ def test_values_of_headers_stay_secret(make_result: MakeResult) -> None:
 
     assert "s3cret" not in text
     assert "Cookie" in text
-
-
-def test_what_the_server_said_of_its_seal_is_passed_on(
-    make_result: MakeResult, make_run: MakeRun
-) -> None:
-    result = make_result(make_run("stock"), make_run("seal", report={"objects": 9}))
-
-    policies = as_document(result)["policies"]
-
-    assert policies["seal"]["seal_report"] == {"objects": 9}
-    assert policies["stock"]["seal_report"] is None
 
 
 def test_a_report_replaces_an_earlier_one(tmp_path: Path) -> None:

@@ -179,4 +179,4 @@ def test_why_uvicorns_workers_died_is_reported() -> None:
     assert missing.message.endswith('Could not import module "nowhere".')
     assert type(starting) is type(unknown) is ServerFailed
     assert "cannot be started: RuntimeError: no database" in starting.message
-    assert "workers end" in unknown.message
+    assert "workers exit" in unknown.message

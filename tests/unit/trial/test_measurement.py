@@ -50,24 +50,6 @@ def test_figures_of_a_policy_are_medians_and_its_typical_run_has_the_median(
     assert result.typical is runs[2]
 
 
-def test_savings_are_against_the_reference(make_result: MakeResult) -> None:
-    result = make_result()
-    stock, seal = result.policies
-
-    saving = measurement.private_saving(stock, seal)
-
-    assert (saving.saved_bytes, saving.fraction) == (15 * MB, 0.75)
-    assert measurement.total_pss_saving(stock, seal).saved_bytes == 4 * 15 * MB
-    assert measurement.private_saving(seal, stock).saved_bytes < 0
-
-
-def test_as_many_workers_of_the_reference_fit_as_were_run(make_result: MakeResult) -> None:
-    stock = make_result().reference
-    budget = stock.median(lambda run: run.total_pss_bytes)
-
-    assert measurement.workers_that_fit(budget, stock) == 4
-
-
 def test_workers_that_fit_share_one_parent(make_result: MakeResult) -> None:
     """Stock: 51 + 4 * 20 = 131 MB; seal: 51 + n * 5 fits 16 times."""
     stock, seal = make_result().policies
@@ -77,19 +59,6 @@ def test_workers_that_fit_share_one_parent(make_result: MakeResult) -> None:
     assert measurement.workers_that_fit(budget, seal) == 16
     assert measurement.workers_that_fit(budget - 1, seal) == 15
     assert measurement.workers_that_fit(0, seal) == 0
-
-
-def test_ratios_pair_the_runs_of_one_round(make_run: MakeRun) -> None:
-    stock = PolicyResult(
-        "stock", tuple(make_run(private=p, round=r) for r, p in ((0, 100), (1, 200)))
-    )
-    seal = PolicyResult(
-        "seal", tuple(make_run("seal", private=p, round=r) for r, p in ((1, 100), (0, 20)))
-    )
-
-    ratios = measurement.paired_ratios(stock, seal, lambda run: run.private_bytes_median)
-
-    assert ratios == [0.2, 0.5]
 
 
 def test_savings_are_counted_against_stock_wherever_it_stands(

@@ -69,16 +69,6 @@ def test_a_heap_that_was_not_sealed_is_reported(make_run: MakeRun) -> None:
     assert shortfalls(POLICIES["stock"], final, None, reload) == ()
 
 
-def test_a_server_that_started_without_pasture_says_why_it_did_not_seal(make_run: MakeRun) -> None:
-    why = "plain, because the probe failed: GET /: hung"
-
-    found = shortfalls(
-        POLICIES["seal"], make_run().final, None, f"[7] [WARNING] pasture: no seal: {why}\n"
-    )
-
-    assert found == (f"did not seal: {why}",)
-
-
 @pytest.mark.parametrize(("p95_ms", "is_said"), [(9.5, False), (25.0, False), (80.0, True)])
 def test_requests_that_wait_much_longer_than_under_the_reference_are_said(
     make_run: MakeRun, make_result: Callable[..., TrialResult], p95_ms: float, is_said: bool

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from pasture.errors import MissingExtra, UsageError
-from pasture.warmup.guard import STEP_S, TOTAL_S
 from pasture.warmup.requests import Request
 from pasture.warmup.wsgi import build_environ
 from pasture_tools.trial import load, run, server
@@ -35,14 +34,15 @@ def test_the_server_is_the_one_that_a_user_starts_by_hand(files: RunFiles) -> No
     assert command[1:6] == ["-m", "pasture", "run", "--policy", "freeze"]
     assert command[6:] == [
         "gunicorn", "--workers", "3", "--bind", "127.0.0.1:8123", "--threads", "2",
-        "--pid", str(files.directory / "pid"), "site:app",
+        "--pid", str(files.directory / "pid"),
+        "--control-socket", str(files.directory / "control"), "site:app",
     ]  # fmt: skip
 
 
 def test_a_control_socket_is_the_runs_own_whatever_the_user_names(files: RunFiles) -> None:
     plan = TrialPlan(app="site:app", server_args=("--control-socket", "/run/production.ctl"))
 
-    command = server.server_command(plan, "seal", 8123, files, frozenset(("control_socket",)))
+    command = server.server_command(plan, "seal", 8123, files)
 
     last = len(command) - 1 - command[::-1].index("--control-socket")
     assert command[last + 1] == str(files.directory / "control")
@@ -60,46 +60,11 @@ def test_a_server_that_is_not_installed_is_one_sentence_with_what_to_install(
     assert "pip install 'gunicorn'" in raised.value.hint
 
 
-def _clock(*moments: tuple[float, str], warms_up: bool = True, steps: str = "[INFO]") -> list[bool]:
-    clock = server.BootClock(10.0, warms_up, steps)
-    return [clock.is_over(elapsed_s, log) for elapsed_s, log in moments]
-
-
-def test_the_clock_of_a_boot_is_stopped_while_the_server_warms_up() -> None:
-    started = "[INFO] pasture: warm-up: GET /\n"
-    ended = started + "[INFO] pasture: warm-up: 1 requests, 0 failed\n"
-
-    steps = ((4.0, "[INFO]"), (5.0, started), (40.0, started), (44.0, ended), (51.0, ended))
-    assert _clock(*steps) == [
-        False, False, False, False, True,
-    ]  # fmt: skip
-
-
-def test_a_warm_up_that_hangs_does_not_stop_the_clock_for_good() -> None:
-    started = "[INFO] pasture: warm-up: GET /\n"
-    allowed_s = TOTAL_S + STEP_S
-
-    steps = ((4.0, "[INFO]"), (5.0, started), (allowed_s, started), (allowed_s + 15, started))
-    assert _clock(*steps) == [
-        False, False, False, True,
-    ]  # fmt: skip
-
-
 def test_a_wait_says_how_long_it_has_lasted_and_how_the_log_ends() -> None:
     assert server._still_waiting(20.0, "one\ntwo \x1b[31m\n\n") == (
         "no answer after 20 s; its log ends with: two \\x1b[31m"
     )
     assert server._still_waiting(10.0, "") == "no answer after 10 s, and nothing in its log"
-
-
-def test_the_clock_of_a_boot_without_a_warm_up_runs() -> None:
-    assert _clock((9.0, ""), (11.0, ""), warms_up=False) == [False, True]
-    assert _clock((9.0, "[INFO]"), (11.0, "[INFO]")) == [False, True]
-
-
-def test_a_log_that_shows_no_steps_gets_the_time_that_a_warm_up_may_take() -> None:
-    assert _clock((11.0, "[WARNING]"), (1000.0, "[WARNING]")) == [False, True]
-    assert _clock((9.0, ""), (11.0, ""), steps="") == [False, True]
 
 
 def test_the_environment_names_policy_and_files(files: RunFiles) -> None:

@@ -40,10 +40,6 @@ def test_tags_and_names_of_attributes_count(changed: bytes) -> None:
     assert html(changed) != html(PAGE)
 
 
-def test_the_case_of_tags_does_not_count() -> None:
-    assert html(b"<P CLASS=a>x</P>") == html(b"<p class=b>y</p>")
-
-
 def test_an_empty_body_differs_from_one_with_text_alone() -> None:
     assert html(b"") == "text/html, empty"
     assert html(b"nothing") != html(b"")

@@ -19,8 +19,6 @@ import pytest
 from pasture.warmup import interrupts
 from pasture.warmup.warmup import warm_up
 
-pytestmark = pytest.mark.interpreter
-
 FOREVER_S = 60.0
 """A test that waits for so long has failed."""
 
@@ -114,6 +112,7 @@ def clean_up_for_ever() -> None:
         time.sleep(FOREVER_S)
 
 
+@pytest.mark.interpreter
 @both
 @pytest.mark.parametrize(
     "page", [sleep, read, lock, loop, swallow, swallow_and_answer, clean_up_for_ever]
@@ -132,6 +131,7 @@ def test_the_report_says_where_a_request_was_stopped() -> None:
     assert "test_guard.py:" in report.problems[0]
 
 
+@pytest.mark.interpreter
 def test_a_coroutine_that_waits_for_ever_is_stopped_and_cancelled() -> None:
     cancelled = []
 
@@ -190,6 +190,7 @@ def test_a_signal_ends_the_warm_up_and_its_own_handler_is_called(
     assert "GET /good" not in served
 
 
+@pytest.mark.interpreter
 def test_a_second_signal_ends_a_process_whose_request_cannot_be_stopped() -> None:
     program = """
 import itertools, signal
@@ -211,7 +212,7 @@ warm_up(application, ["/"])
         assert process.poll() is None, "it is C code, and the first signal is Python's"
         process.send_signal(signal.SIGTERM)
         try:
-            assert process.wait(20) == -signal.SIGTERM
+            assert process.wait(300) == -signal.SIGTERM
         finally:
             process.kill()
 
@@ -258,8 +259,10 @@ def state() -> object:
     )
 
 
-@both
-@pytest.mark.parametrize("what", CHANGES)
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [*((serving, what) for what in CHANGES), (serving_asgi, "the handler of SIGTERM")],
+)
 def test_what_a_request_changes_of_the_process_is_put_back_and_reported(
     make: Any, what: str
 ) -> None:
@@ -391,7 +394,7 @@ while True:
         break
 """
     found = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=300
     )
     assert found.stdout == "after the warm-up\nstatus 0\nstatus 0\n"
     assert found.stderr.count("returned from it and ends here") == 2

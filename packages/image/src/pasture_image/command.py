@@ -6,7 +6,7 @@ Owns arguments and the tables.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from pasture.errors import ImageFailed, UsageError
-from pasture_image.build import processors
+from pasture_image.build import host
 from pasture_image.inside.notes import REFUSED
 from pasture_tools.display.atomic import STANDARD_OUTPUT, write_json
 from pasture_tools.display.json_option import json_option
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _MAX_BUILDS = 3
 """Of one image for this environment: with each more of its variables are in it."""
 
-_FILE = click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
 _SCRIPTS = click.option(
     "--script",
     multiple=True,
@@ -113,7 +112,7 @@ _OF_A_BUILD = (
     ),
     click.option(
         "--cpu",
-        type=click.Choice([processors.NATIVE]),
+        type=click.Choice([host.NATIVE]),
         default=None,
         help="Fit all processors that have this one's features. Without it, only its model.",
     ),
@@ -158,7 +157,7 @@ def build(path: str, recipe: Path | None, **wanted: Any) -> None:
 
     if recipe is not None:
         wanted = _with_recipe(recipe, wanted)
-    order, too_short = _order(**wanted)
+    order, too_short = _order(wanted)
     if path.endswith("/"):
         _ensure(Path(path), order, too_short)
         return
@@ -260,24 +259,7 @@ def _make(path: Path, order: Order, too_short: Sequence[str]) -> list[str]:
     return differing
 
 
-def _order(
-    *,
-    preload: tuple[str, ...],
-    rehearse: str | None,
-    rehearse_imports: bool,
-    warm: tuple[str, ...],
-    warm_file: tuple[Path, ...],
-    app: str,
-    options: str,
-    env: tuple[str, ...],
-    env_prefix: tuple[str, ...],
-    files: str,
-    secret_file: tuple[Path, ...],
-    not_secret: tuple[str, ...],
-    allow: tuple[str, ...],
-    cpu: str | None,
-    mode: str,
-) -> tuple[Order, Sequence[str]]:
+def _order(given: Mapping[str, Any]) -> tuple[Order, Sequence[str]]:
     """What is to be built, and variables whose values are too short to be searched for."""
     from pasture.warmup.requests import read_lines
     from pasture_image.build import leaks
@@ -286,31 +268,33 @@ def _order(
     from pasture_image.inside import environment
     from pasture_image.inside.order import Order
 
-    if rehearse_imports and rehearse is None:
+    if given["rehearse_imports"] and given["rehearse"] is None:
         raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
     own = environment.own()
-    environ = variables(own, env, env_prefix)
-    modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
-    named = (python(), *modules, app, *environ.values())
-    secrets, too_short = leaks.of_variables(own, {*environ, *not_secret}, named)
-    for file in secret_file:
+    named = named_of(own, given["env"], given["env_prefix"])
+    environ = variables(own, given["env"], given["env_prefix"])
+    words = ",".join(given["preload"]).split(",")
+    modules = tuple(word for word in map(str.strip, words) if word)
+    known = (python(), *modules, given["app"], *environ.values())
+    secrets, too_short = leaks.of_variables(own, {*environ, *given["not_secret"]}, known)
+    for file in given["secret_file"]:
         secrets += leaks.of_file(file)
-    lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
+    lines = (line for file in given["warm_file"] for line in read_lines(file))
     order = Order(
         python(),
         modules,
-        tuple(split_options(options)),
+        tuple(split_options(given["options"])),
         environ,
-        tuple(sorted({*environ} & {*named_of(own, env, env_prefix)})),
-        rehearse or "",
-        rehearse_imports,
-        is_checked=files == "checked",
-        application=app,
-        warm=lines,
-        mode=_mode(mode),
+        tuple(sorted({*environ} & {*named})),
+        given["rehearse"] or "",
+        given["rehearse_imports"],
+        is_checked=given["files"] == "checked",
+        application=given["app"],
+        warm=(*given["warm"], *lines),
+        mode=_mode(given["mode"]),
         secrets=tuple(secrets),
-        cpu=cpu or "",
-        allow=allow,
+        cpu=given["cpu"] or "",
+        allow=given["allow"],
     )
     return order, too_short
 
@@ -365,8 +349,11 @@ def uninstall(script: tuple[str, ...]) -> None:
 
 @command.command("show")
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
+@click.option(
+    "--check", is_flag=True, help="Compare all of it with its checksums, and start a program."
+)
 @json_option("what it holds")
-def show(file: Path | None, json_file: Path | None) -> None:
+def show(file: Path | None, check: bool, json_file: Path | None) -> None:
     """Show what an image holds, and what it depends on.
 
     Without FILE: the environment's own image, and the scripts that start out of it.
@@ -386,14 +373,9 @@ def show(file: Path | None, json_file: Path | None) -> None:
         write_json(json_file, document.as_json())
     if json_file != STANDARD_OUTPUT:
         _print(file, document, in_full=True)
-
-
-@command.command("check")
-@_FILE
-def check(file: Path) -> None:
-    """Compare all of an image with its checksums, and start a program out of it."""
-    with _startable(file):
-        _say(f"{file} is complete, and programs start out of it here")
+    if check:
+        with _startable(file):
+            _say(f"{file} is complete, and programs start out of it here")
 
 
 def _stub() -> Path:

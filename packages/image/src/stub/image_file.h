@@ -15,7 +15,7 @@ typedef struct {
     uint64_t file_bytes;
     uint64_t manifest_at, manifest_bytes;
     uint64_t document_at, document_bytes;
-    uint8_t sha256[32]; /* of all behind the header; `pasture image check` compares it */
+    uint8_t sha256[32]; /* of all behind the header; `image show --check` compares it */
 } image_file_header;
 
 /* The manifest of an image in a file, which is open as `file` then; NULL, and a reason in `why`, if it

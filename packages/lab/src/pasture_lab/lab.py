@@ -1,4 +1,4 @@
-"""One call of `pasture lab run`: what is run, and where results and reports go."""
+"""One call of `pasture lab`: what is run, and where results and reports go."""
 
 from __future__ import annotations
 
@@ -18,20 +18,17 @@ from pasture_lab.report import table
 from pasture_lab.report.document import to_json
 from pasture_lab.report.html import render_html
 from pasture_tools.display import progress
-from pasture_tools.display.atomic import require_writable, write_atomically, write_json
-from pasture_tools.display.pages import PAGE, require_packages
+from pasture_tools.display.atomic import require_writable, write_atomically
+from pasture_tools.display.pages import PAGE
 from pasture_tools.display.terminal import error_terminal, output_terminal
 from pasture_tools.launch.session import stop_on_signals
 
 _BUNDLED_SITE = Path(__file__).resolve().parents[4] / "demo"
 
 
-def print_list(json_file: Path | None) -> None:
+def print_list() -> None:
     """Print the experiments, and how long each takes."""
-    if json_file is not None:
-        keys = ("name", "title", "source")
-        write_json(json_file, [{k: getattr(one, k) for k in keys} for one in EXPERIMENTS.values()])
-    table.print_list(EXPERIMENTS.values(), output_terminal(json_file))
+    table.print_list(EXPERIMENTS.values(), output_terminal())
 
 
 def run(
@@ -41,8 +38,6 @@ def run(
     quick: bool,
     again: bool,
     results: Path,
-    json_file: Path | None,
-    html_file: Path | None,
     pythons: tuple[str, ...],
     wagtail: bool,
     site: Path | None,
@@ -55,14 +50,9 @@ def run(
     """
     chosen = _chosen(names, everything)
     options = Options(quick=quick, pythons=_named(pythons), wagtail=wagtail, site=_site(site))
-    wants_html = html_file is not None or all(map(find_spec, PAGE))
-    if html_file is not None:
-        require_packages("--html", *PAGE, extra="lab")
+    wants_html = all(map(find_spec, PAGE))
     _make(results)
-    json_file, html_file = (
-        json_file or results / "report.json",
-        html_file or results / "report.html",
-    )
+    json_file, html_file = results / "report.json", results / "report.html"
     for path in (json_file, html_file):
         require_writable(path)
     with stop_on_signals() as stop, progress.for_console(error_terminal()) as display:
@@ -79,7 +69,7 @@ def run(
 
 def _chosen(names: tuple[str, ...], everything: bool) -> list[Experiment]:
     known = ", ".join(EXPERIMENTS)
-    if everything == bool(names):
+    if everything and names:
         raise UsageError("name experiments, or say --all", hint=f"there are {known}")
     for name in names:
         if name not in EXPERIMENTS:

@@ -49,9 +49,9 @@ def bench(tmp_path):
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """`pasture lab run micro`, once: its folder of results and what it printed."""
+    """`pasture lab micro`, once: its folder of results and what it printed."""
     results = tmp_path_factory.mktemp("lab") / "results"
-    command = [sys.executable, "-m", "pasture", "lab", "run", "micro", "--quick"]
+    command = [sys.executable, "-m", "pasture", "lab", "micro", "--quick"]
     done = subprocess.run(
         [*command, "--results", str(results)], capture_output=True, text=True, timeout=120
     )
@@ -73,7 +73,7 @@ def test_a_run_ends_with_table_document_and_page(lab):
 def test_a_second_run_takes_what_is_kept(lab):
     results, _ = lab
     before = json.loads((results / "report.json").read_text())
-    command = [sys.executable, "-m", "pasture", "lab", "run", "micro", "--quick"]
+    command = [sys.executable, "-m", "pasture", "lab", "micro", "--quick"]
     done = subprocess.run(
         [*command, "--results", str(results)], capture_output=True, text=True, timeout=60
     )

@@ -1,6 +1,5 @@
 """Workers of pytest-xdist that are forked from one process, which has collected and is sealed.
 
-    plugin -> standby -> waiting (a later run's controller)
     plugin -> start -> nodes -> controller -> mold -> keeper -> waiting
                                               mold -> keeper -> recollection -> inputs
                                               mold -> worker -> isolation -> events -> gateway

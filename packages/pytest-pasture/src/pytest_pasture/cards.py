@@ -6,7 +6,6 @@ and the card puts right in each worker what followed from the answer.
 
 from __future__ import annotations
 
-import random
 import sys
 from collections.abc import Callable, Mapping
 from types import FrameType
@@ -28,14 +27,12 @@ class Card(NamedTuple):
         in_run: in a kept mold, once it has the options and the `config.workerinput` of a run.
         in_worker: once the worker has its own `config.workerinput`.
         after_test: in the process of a test that has one of its own.
-        in_controller: in a controller out of a standby, before it is configured.
     """
 
     before_fork: _Step = _nothing
     in_run: _Step = _nothing
     in_worker: _Step = _nothing
     after_test: _Step = _nothing
-    in_controller: _Step = _nothing
 
 
 def _name_coverage(config: pytest.Config) -> None:
@@ -125,12 +122,6 @@ def _kind_of_database(config: Any) -> tuple[str, str]:
     return config.name, str(config.db.url.set(database=""))
 
 
-def _draw_seed(config: pytest.Config) -> None:
-    """Drawn again, where the plug-in draws it when it is imported."""
-    if hasattr(randomly := sys.modules.get("pytest_randomly"), "default_seed"):
-        randomly.default_seed = random.Random().getrandbits(32)  # type: ignore[union-attr]
-
-
 def _input(config: pytest.Config) -> Mapping[str, Any]:
     found: Mapping[str, Any] = config.workerinput  # type: ignore[attr-defined]
     return found
@@ -140,7 +131,7 @@ def _input(config: pytest.Config) -> Mapping[str, Any]:
 CARDS: Mapping[str, Card] = {
     "pytest_benchmark": Card(),
     "pytest_cov": Card(in_worker=_name_coverage, after_test=_save_coverage),
-    "pytest_randomly": Card(in_run=_take_seed, in_controller=_draw_seed),
+    "pytest_randomly": Card(in_run=_take_seed),
     "pytest_rerunfailures": Card(before_fork=_close_reruns, in_worker=_open_reruns),
     "random_order": Card(in_run=_take_seed),
     "sqlalchemy": Card(before_fork=_close_databases, in_worker=_open_databases),

@@ -61,20 +61,11 @@ class Declined(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """To a kept process: what a new run has.
-
-    Its socket and its stderr are sent along; of a run that is wanted whole, its standard streams.
-
-    Attributes:
-        words: of the command line and the configuration, for a run that is wanted whole.
-        argv: its command.
-    """
+    """To a kept process: what a new run has. Its socket and its stderr are sent along."""
 
     options: dict[str, Any]
     environment: dict[str, str]
     conditions: dict[str, Any]
-    words: tuple[str, ...] = ()
-    argv: tuple[str, ...] = ()
 
 
 class Kept(NamedTuple):
@@ -93,21 +84,7 @@ class Stop(NamedTuple):
     """To a kept process: end."""
 
 
-class Signal(NamedTuple):
-    """To the standby: a signal for the controller that serves this run."""
-
-    number: int
-
-
-class Ended(NamedTuple):
-    """From the standby: how that controller ended, as `os.waitpid` has it."""
-
-    status: int
-
-
-Message = (
-    Wanted | SetsUp | Sealed | Forked | Declined | Hello | Kept | Unfit | Stop | Signal | Ended
-)
+Message = Wanted | SetsUp | Sealed | Forked | Declined | Hello | Kept | Unfit | Stop
 
 
 class Channel:
@@ -133,7 +110,7 @@ class Channel:
         """
         try:
             data, self.descriptors, _, _ = past_reset(
-                lambda: socket.recv_fds(self.socket, _MAX_BYTES, 3)
+                lambda: socket.recv_fds(self.socket, _MAX_BYTES, 2)
             )
         except OSError:
             return None

@@ -185,7 +185,7 @@ class Mold:
                 self._take(message)
         with self._lock:
             if not self._closing:
-                self._decline_all("the process that collects has ended")
+                self._decline_all("the collecting process has ended")
 
     def _take(self, message: object) -> None:
         match message:

@@ -51,13 +51,12 @@ def frame(kind: int, body: bytes) -> bytes:
 
 def frames(events: Iterable[tuple[str, dict[str, Any]]]) -> bytes:
     """Of what a collection has sent."""
-    return b"".join(_of_collection(name, values) for name, values in events)
-
-
-def _of_collection(name: str, values: dict[str, Any]) -> bytes:
-    if name == "collectionfinish" and _are_strings(values["ids"]):
-        return frame(IDS, marshal.dumps(values["ids"]))
-    return frame(EVENT, dumps_internal((name, values)))
+    return b"".join(
+        frame(IDS, marshal.dumps(values["ids"]))
+        if name == "collectionfinish" and _are_strings(values["ids"])
+        else frame(EVENT, dumps_internal((name, values)))
+        for name, values in events
+    )
 
 
 def _are_strings(values: Any) -> bool:

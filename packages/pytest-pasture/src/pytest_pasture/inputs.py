@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from importlib.machinery import FileFinder
 from pathlib import Path
 from stat import S_ISDIR
-from types import FrameType
 from typing import NamedTuple
 
 from pasture.observing import Audit, asker, is_of_import
@@ -167,7 +166,9 @@ class Inputs:
         """Of everything so far, these files, and paths where conftests were looked for."""
         self.stop()
         files: dict[str, _Stamp | None] = {}
-        for path in {*self._read, *_modules(), sys.executable, *map(str, more)} - self._written:
+        found = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+        modules = {os.path.abspath(file) for file in found if isinstance(file, str)}
+        for path in {*self._read, *modules, sys.executable, *map(str, more)} - self._written:
             if not path.startswith(OF_THE_KERNEL) and (stamp := _stamp(path)) is not None:
                 files[path] = stamp if stamp[0] < self.started_ns else None
         folders = dict(self._folders)
@@ -187,20 +188,16 @@ class Inputs:
 
 def _is_tests_own() -> bool:
     """Whether neither pytest nor the import system lists a folder there."""
-    frame = asker(lambda one: _is_ours(one) or (is_of_python(one) and not is_of_import(one)))
+    ours = __name__, Audit.__module__
+    frame = asker(
+        lambda one: (
+            one.f_globals.get("__name__") in ours or (is_of_python(one) and not is_of_import(one))
+        )
+    )
     if frame is None or is_of_import(frame):
         return False
     module = str(frame.f_globals.get("__name__", ""))
     return module.partition(".")[0] not in ("_pytest", "pluggy", "xdist", "pytest_pasture")
-
-
-def _is_ours(frame: FrameType) -> bool:
-    return frame.f_globals.get("__name__") in (__name__, Audit.__module__)
-
-
-def _modules() -> set[str]:
-    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-    return {os.path.abspath(file) for file in files if isinstance(file, str)}
 
 
 def _stamp(path: str) -> _Stamp | None:

@@ -66,7 +66,14 @@ class Apart:
 
     def _run(self, item: pytest.Item) -> tuple[bytes, bytes | None, int]:
         """What the process that runs this test sends, how it ends that, and its exit status."""
-        order = self.interactor.item_index, self._next_in_module(item)
+        following = self.interactor.nextitem_index
+        if not (
+            self.by_module
+            and isinstance(following, int)
+            and self.interactor.session.items[following].path == item.path
+        ):
+            following = _NONE
+        order = self.interactor.item_index, following
         if self.child is None:
             self.child = self._fork(order)
         else:
@@ -83,13 +90,6 @@ class Apart:
             status = self.child.wait()
             self.child = None
         return messages, mark, status
-
-    def _next_in_module(self, item: pytest.Item) -> int:
-        following = self.interactor.nextitem_index
-        if not self.by_module or not isinstance(following, int):
-            return _NONE
-        other = self.interactor.session.items[following]
-        return following if item.path == other.path else _NONE
 
     def _fork(self, order: tuple[int, int]) -> _Child:
         output, theirs = os.pipe()

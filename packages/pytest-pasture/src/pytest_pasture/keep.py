@@ -8,7 +8,6 @@ when the second one greets.
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import os
 import resource
@@ -17,7 +16,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +48,6 @@ MAX_KEPT = 4
 """Kept processes of one folder; the one that was unused for longest ends."""
 
 _ANSWER_LIMIT_S = 10.0
-_STANDBY = "s"  # behind the root in the name of a standby
 _NAMESPACES = ("mnt", "net", "pid", "user", "ipc", "uts")
 
 
@@ -72,7 +70,7 @@ class Place(NamedTuple):
         try:
             status = os.fstat(descriptor)
             if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-                raise PermissionError(f"{self.folder} is not this user's alone")
+                raise PermissionError(f"other users can access {self.folder}")
             locks.lock(descriptor)
             yield f"/proc/self/fd/{descriptor}"  # a path of any length fits in a socket's name
         finally:
@@ -124,7 +122,7 @@ class Place(NamedTuple):
                 try:
                     Channel(connection).send(hello, theirs.socket.fileno(), 2)
                 except OSError as error:
-                    return f"its process cannot be asked: {error.strerror}"
+                    return f"the kept process does not answer: {error.strerror}"
             answer = Channel(connection).receive()
         if isinstance(answer, Kept):
             return ours, answer.pid
@@ -136,39 +134,20 @@ class Place(NamedTuple):
         if not self.folder.is_dir():
             return 0
         with self.locked() as folder:
-            for path in Path(folder).glob(f"{self.root}{_STANDBY}-*"):
-                _stop(str(path))
             return sum(_stop(str(path)) for path in Path(folder).glob(f"{self.root}-*"))
 
 
 def place_of(config: pytest.Config) -> Place:
     """Where a run with these options finds what was kept."""
-    return _place(config, "", config.args, vars(config.option))
-
-
-def standby_of(config: pytest.Config, words: list[str]) -> Place:
-    """Where a run finds a process that has loaded the first conftests.
-
-    Args:
-        words: of the command line. Options that only a conftest knows are among them.
-    """
-    known, unknown = config._parser.parse_known_and_unknown_args(
-        words, namespace=copy.copy(config.option)
-    )
-    return _place(config, _STANDBY, unknown, vars(known))
-
-
-def _place(
-    config: pytest.Config, kind: str, words: list[str], options: Mapping[str, object]
-) -> Place:
+    options = sorted(vars(config.option).items())
     identity = (
         *(sys.executable, sys.prefix, sys.version, sys.flags, sys.warnoptions, sys._xoptions),
-        *(config.inipath, config.invocation_params.dir, words),
-        {name: _plain(one) for name, one in sorted(options.items()) if name not in OF_A_RUN},
+        *(config.inipath, config.invocation_params.dir, config.args),
+        {name: _plain(one) for name, one in options if name not in OF_A_RUN},
     )
     runtime = os.environ.get("XDG_RUNTIME_DIR")
     above = Path(runtime or f"{tempfile.gettempdir()}/pasture-{os.geteuid()}")
-    root = _digest(str(config.rootpath)) + kind
+    root = _digest(str(config.rootpath))
     return Place(above / "pytest-pasture", root, f"{root}-{_digest(repr(identity))}")
 
 
@@ -182,13 +161,13 @@ def limit_s(config: pytest.Config) -> float:
     try:
         return 60 * float(minutes)
     except ValueError:
-        raise pytest.UsageError(f"pasture_keep_minutes is no number: {minutes!r}") from None
+        raise pytest.UsageError(f"pasture_keep_minutes is not a number: {minutes!r}") from None
 
 
 def hello_of(config: pytest.Config) -> Hello:
     """What this process has, as another one would inherit it."""
     options = {name: value for name, value in vars(config.option).items() if name in OF_A_RUN}
-    return Hello(options, dict(os.environ), conditions())
+    return Hello(options, dict(os.environ), dict(_conditions()))
 
 
 def take_terminal(environment: Mapping[str, str]) -> None:
@@ -253,17 +232,13 @@ def _stop(path: str) -> bool:
     return True
 
 
-def conditions() -> dict[str, Any]:
-    """What a process inherits, by a name for users."""
-    return dict(_conditions())
-
-
 def _conditions() -> Iterator[tuple[str, Any]]:
+    """What a process inherits, by a name for users."""
     mask = os.umask(0)
     os.umask(mask)
-    yield "the mask of new files", mask
+    yield "the umask", mask
     yield "the user", (os.getresuid(), os.getresgid(), sorted(os.getgroups()))
-    yield "the folder", str(Path.cwd())
+    yield "the working directory", str(Path.cwd())
     yield "the folder of temporary files", tempfile.gettempdir()
     yield "the search path of modules", list(sys.path)
     yield "the priority", os.getpriority(os.PRIO_PROCESS, 0)
@@ -272,14 +247,9 @@ def _conditions() -> Iterator[tuple[str, Any]]:
     yield "the signals", (sorted(ignored), sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
     limits = [name for name in dir(resource) if name.startswith("RLIMIT_")]
     yield "the limits", {name: resource.getrlimit(getattr(resource, name)) for name in limits}
-    yield "the namespaces", [_link(f"/proc/self/ns/{name}") for name in _NAMESPACES]
-
-
-def _link(path: str) -> str:
-    try:
-        return str(Path(path).readlink())
-    except OSError:
-        return ""
+    with suppress(OSError):
+        links = (Path(f"/proc/self/ns/{name}").readlink() for name in _NAMESPACES)
+        yield "the namespaces", list(map(str, links))
 
 
 def _plain(value: object) -> object:

@@ -17,7 +17,7 @@ from pytest_pasture import exits, keep, loops
 from pytest_pasture.collection import Collection
 from pytest_pasture.control import Channel, Hello, Kept
 from pytest_pasture.inputs import Changes, Inputs
-from pytest_pasture.recollection import Collected, conftests, suffixes
+from pytest_pasture.recollection import Collected, conftests
 from pytest_pasture.waiting import Waiting
 
 
@@ -45,9 +45,11 @@ class Keeper:
         session = mold.interactor.session
         self.collected = Collected(session)
         inipath = session.config.inipath
-        more = [node.path for node in self.collected.items] + ([inipath] if inipath else [])
+        files = [node.path for node in self.collected.items]
         self.snapshot = self.inputs.snapshot(
-            more, suffixes(self.collected.items), conftests(session.config)
+            files + ([inipath] if inipath else []),
+            {path.suffix for path in files},
+            conftests(session.config),
         )
 
     def serve(self, mold: Collection) -> bool:
@@ -56,9 +58,15 @@ class Keeper:
         Raises:
             OSError: this process cannot be kept, and goes on as that of the first run.
         """
-        waiting = Waiting(self.place.listen(), self.limit_s, 2, self._against)
+
+        def against(hello: Hello) -> str | None:
+            self.changes = self.snapshot.changes()
+            reason = keep.difference(self.hello, hello)
+            return reason or self.collected.reason_for_all(self.changes, self.snapshot)
+
+        waiting = Waiting(self.place.listen(), self.limit_s, against)
         interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        later = waiting.fork()
+        later = waiting.fork() != 0
         if later:
             mold.control.close()
             for descriptor in mold.first_sockets:
@@ -81,9 +89,3 @@ class Keeper:
         keep.take_terminal(self.hello.environment)
         signal.signal(signal.SIGINT, interrupt)
         return later
-
-    def _against(self, hello: Hello) -> str | None:
-        self.changes = self.snapshot.changes()
-        return keep.difference(self.hello, hello) or self.collected.reason_for_all(
-            self.changes, self.snapshot
-        )

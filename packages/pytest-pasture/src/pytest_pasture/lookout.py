@@ -7,7 +7,6 @@ until the seal, and restores all that it replaced.
 
 from __future__ import annotations
 
-import atexit
 import os
 import socket
 import sys
@@ -83,7 +82,6 @@ class LookOut:
 
     worker: str | None = None  # in the mold: what packages with a card get for an answer
     is_loading = False  # the session: not what is shared by its mark
-    at_exit = False  # what is called at the exit is not the standard library's alone
 
     def __init__(self) -> None:
         self.noted: list[Finding] = []
@@ -109,8 +107,7 @@ class LookOut:
         os.environ.__class__ = Environ
         self._undo.append(lambda: setattr(os.environ, "__class__", plain))
         for name in _MAKERS:
-            self._wrap(tempfile, name, self._note_file)
-        self._wrap(atexit, "register", self._note_exit)
+            self._note_made(name)
         self._replace(os, "getpid", _GetPid(self._note_pid))
         self._watch_ports()
 
@@ -162,16 +159,17 @@ class LookOut:
         self.note("worker-id", f"asks for {WORKER}")
         return None
 
-    def _wrap(self, module: Any, name: str, note: Callable[[Any], None]) -> None:
-        act = getattr(module, name)
+    def _note_made(self, name: str) -> None:
+        act = getattr(tempfile, name)
 
         @wraps(act)
         def noted(*args: Any, **kwargs: Any) -> Any:
-            result = act(*args, **kwargs)
-            note(result)
-            return result
+            made = act(*args, **kwargs)
+            path = str(made[1] if isinstance(made, tuple) else getattr(made, "name", made))
+            self.note("temporary-file", f"makes {path}", path)
+            return made
 
-        self._replace(module, name, noted)
+        self._replace(tempfile, name, noted)
 
     def _replace(self, owner: Any, name: str, by: object) -> None:
         before = vars(owner).get(name)
@@ -180,10 +178,6 @@ class LookOut:
             self._undo.append(lambda: delattr(owner, name))
         else:
             self._undo.append(lambda: setattr(owner, name, before))
-
-    def _note_file(self, made: object) -> None:
-        path = _path_of(made)
-        self.note("temporary-file", f"makes {path}", path)
 
     def _note_pid(self, frame: FrameType) -> None:
         """The project's own code names things by it, or sees by it that a fork has come between.
@@ -195,10 +189,6 @@ class LookOut:
         is_of_others = is_of_python(frame) or is_installed(name)
         if self.is_loading and not is_of_others and not name.startswith(_OWN_AND_PASTURE):
             self.note("process-id", "asks for its process id")
-
-    def _note_exit(self, function: object) -> None:
-        if not is_of_python(sys._getframe(2)):  # what registers it
-            self.at_exit = True
 
     def stop(self) -> None:
         self.is_loading = False
@@ -214,12 +204,6 @@ def _finding(kind: str, what: str, path: str = "") -> Finding:
     frame = asker(_passes_on)
     place = f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else "a module"
     return Finding(kind, f"{place} {what}", path)
-
-
-def _path_of(made: object) -> str:
-    if isinstance(made, tuple):
-        return str(made[1])
-    return str(getattr(made, "name", made))
 
 
 def is_of_python(frame: FrameType) -> bool:

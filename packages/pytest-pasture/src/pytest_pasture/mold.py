@@ -56,7 +56,7 @@ def run(
         mold.start()
     except BaseException as error:
         if mold.worker is None:
-            mold.decline(f"{type(error).__name__} in the process that collects: {error}")
+            mold.decline(f"{type(error).__name__} in the collecting process: {error}")
         else:
             status = 1
     try:
@@ -272,7 +272,7 @@ class Mold(Collection):
         self.loops, is_idle = loops.idle(self.loops)
         findings = [*self.lookout.findings, *processes(self.lookout.services)]
         if not is_idle:
-            findings.append(Finding("event-loop", "an event loop was made, or another epoll"))
+            findings.append(Finding("event-loop", "an event loop or selector has an epoll open"))
         return next((one for one in findings if one.kind not in self.allowed), None)
 
     def decline(self, reason: str, id: str | None = None) -> None:
@@ -359,7 +359,7 @@ def processes(services: Set[int] = frozenset()) -> tuple[Finding, ...]:
     started = set(children(os.getpid())) - services
     commands = (" ".join(command_of(pid)) for pid in started)
     return tuple(
-        Finding("process", f"this was started before the fork: {command[:60]}")
+        Finding("process", f"a program was started before the fork: {command[:60]}")
         for command in commands
         if "multiprocessing." not in command
     )

@@ -119,9 +119,9 @@ def reason_against(config: pytest.Config) -> str | None:
     """Why these nodes cannot be forked, known before there is any."""
     for spec in map(execnet.XSpec, _tx_specs(config)):
         if not spec.popen or spec.python or spec.chdir or spec.via or spec.nice or spec.env:
-            return f"--tx {spec} is not this interpreter, as it is"
+            return f"--tx {spec} starts another interpreter"
     if config.getoption("px", None):
-        return "--px starts interpreters elsewhere"
+        return "--px starts interpreters through a proxy"
     for hook in ("pytest_xdist_newgateway", "pytest_xdist_getremotemodule"):
         for implementation in getattr(config.hook, hook).get_hookimpls():
             return f"{implementation.plugin_name} has {hook}"

@@ -40,13 +40,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--keep",
         dest="pasture_keep",
         action="store_true",
-        help="With -n: keep what was collected, for the next run with the same options",
+        help="With -n: keep the collection for the next run with the same options",
     )
     group.addoption(
         "--keep-stop",
         dest="pasture_keep_stop",
         action="store_true",
-        help="End what is kept for this root folder, and run nothing",
+        help="End the kept processes of this root folder, and run no test",
     )
     group.addoption(
         "--pasture-report",
@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("pasture", "the same as --pasture", type="bool", default=False)
     parser.addini(
         "pasture_keep_minutes",
-        "how long --keep keeps what no run uses",
+        "minutes without a run after which --keep ends the kept process",
         default="30",
     )
     parser.addini(
@@ -74,7 +74,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addini(
         "pasture_allow",
-        "kinds of findings that are no reason for plain pytest-xdist",
+        "kinds of findings that do not turn workers into plain ones",
         type="args",
         default=[],
     )
@@ -82,7 +82,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(
-    early_config: pytest.Config, args: list[str]
+    early_config: pytest.Config,
 ) -> Generator[None, object, object]:
     options = early_config.known_args_namespace
     wanted = options.pasture
@@ -90,23 +90,13 @@ def pytest_load_initial_conftests(
         wanted = early_config.getini("pasture") or options.pasture_keep
     if wanted and _is_off(early_config):
         wanted = options.pasture_keep = False
-    later = None
-    if wanted and options.pasture_keep:
-        from pytest_pasture import standby
-
-        if standby.is_for(early_config):
-            later = standby.Standby(early_config, args)
-            later.hand_over()
     if wanted or options.pasture_keep_stop:
         from pytest_pasture import start
 
         early_config.pluginmanager.register(start, "pasture-start")
     if wanted:
         start.look_out(early_config)
-    result = yield
-    if later is not None:
-        start.leave_standby(early_config, later)
-    return result
+    return (yield)
 
 
 def _is_off(config: pytest.Config) -> bool:

@@ -12,7 +12,7 @@ import linecache
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -64,7 +64,7 @@ class Collected:
         for path in changes.folders:
             folder = Path(path)
             if folder not in self.folders or path in snapshot.listed:
-                return f"{_short(path)} has other files"
+                return f"{_short(path)} has gained or lost files"
             if (module := snapshot.new_module(path)) is not None:
                 return f"{_short(module)} is new"
         if changes and any("::" in word for word in self.session.config.args):
@@ -139,11 +139,6 @@ def conftests(config: pytest.Config) -> list[Path]:
     manager = config.pluginmanager
     folders = {one for folder in manager._dirpath2confmods for one in (folder, *folder.parents)}
     return [folder / "conftest.py" for folder in folders if manager._is_in_confcutdir(folder)]
-
-
-def suffixes(nodes: Iterable[pytest.File]) -> set[str]:
-    """Of files that were collected."""
-    return {node.path.suffix for node in nodes}
 
 
 def _short(path: str) -> str:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_pasture.control import Sealed
 from pytest_pasture.controller import Mold
 
 
@@ -69,7 +68,13 @@ class Report:
             lines.append(f"collected again: {self.mold.why_again}")
         sealed = self.mold.sealed if self.mold else None
         if sealed is not None:
-            lines += [_collection(sealed), *sealed.notes]
+            collect_s, seal_s = sealed.seconds["collect"], sealed.seconds["seal"]
+            how = f"tests collected in {collect_s:.1f} s, sealed in {seal_s:.1f} s"
+            if sealed.kept_s is not None:
+                how = f"tests, kept for {sealed.kept_s:.0f} s"
+                if sealed.again:
+                    how += f"; {sealed.again} files collected again in {collect_s:.1f} s"
+            lines += [f"{sealed.tests} {how}", *sealed.notes]
         ran = [one for one in self.workers.values() if one["first_test_s"] is not None]
         if ran:
             last = max(one["first_test_s"] for one in ran)
@@ -79,11 +84,3 @@ class Report:
                 f"private memory of a worker: up to {private:.0f} MB"
             )
         return lines
-
-
-def _collection(sealed: Sealed) -> str:
-    collect_s, seal_s = sealed.seconds["collect"], sealed.seconds["seal"]
-    if sealed.kept_s is None:
-        return f"{sealed.tests} tests collected in {collect_s:.1f} s, sealed in {seal_s:.1f} s"
-    again = f"; {sealed.again} files collected again in {collect_s:.1f} s" if sealed.again else ""
-    return f"{sealed.tests} tests, kept for {sealed.kept_s:.0f} s{again}"

@@ -94,7 +94,7 @@ class Shared:
                     warnings.filterwarnings("ignore", "Calling request.getfixturevalue")
                     item._request.getfixturevalue(name)
                 used = sorted(own & self._used())
-                reason = f"it uses {used[0]}, of which each worker has its own" if used else None
+                reason = f"it uses {used[0]}, which differs between workers" if used else None
             except _OUTCOMES as error:
                 reason = f"{type(error).__name__}: {error}"
             finally:

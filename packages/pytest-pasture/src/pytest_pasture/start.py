@@ -7,7 +7,6 @@ registers this module where a run wants it.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from pytest_pasture.inputs import Inputs
 from pytest_pasture.keeper import Keeper
 from pytest_pasture.lookout import LookOut, findings_of
 from pytest_pasture.report import Report
-from pytest_pasture.standby import Standby
 
 LOOKOUT = pytest.StashKey[LookOut]()
 INHERITED = pytest.StashKey[list[int]]()
@@ -38,13 +36,6 @@ def look_out(early_config: pytest.Config) -> None:
         early_config.stash[INHERITED] = streams.inherited()
 
 
-def leave_standby(early_config: pytest.Config, standby: Standby) -> None:
-    """Leave one for later runs, unless the first conftests made what its children cannot have."""
-    lookout = early_config.stash[LOOKOUT]
-    if not (lookout.at_exit or lookout.findings or mold.processes() or survey()):
-        standby.leave(early_config.stash[INPUTS], early_config.stash[INHERITED])
-
-
 @pytest.hookimpl
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Fork the mold; after xdist has read its options, and before pytest runs the session."""
@@ -55,12 +46,23 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     lookout = config.stash.get(LOOKOUT, None)
     if lookout is None:
         return None
-    if _is_distributed(config):
+    option: Any = config.option
+    if (
+        config.pluginmanager.hasplugin("xdist")
+        and option.dist != "no"
+        and option.tx
+        and not (option.collectonly or getattr(option, "looponfail", False))
+    ):
         report = config.stash[REPORT] = Report(config)
         config.pluginmanager.register(report, "pasture-report")
         reason = nodes.reason_against(config) or _hazard(config, lookout)
         if reason is None:
-            report.mold = Mold(config, lookout, report.plain, _keeper(config))
+            keeper = None
+            if (inputs := config.stash.get(INPUTS, None)) is not None:
+                place, hello = keep.place_of(config), keep.hello_of(config)
+                inherited = config.stash[INHERITED]
+                keeper = Keeper(keep.limit_s(config), place, hello, inputs, inherited)
+            report.mold = Mold(config, lookout, report.plain, keeper)
             config.stash[nodes.MOLD] = report.mold
             config.pluginmanager.register(nodes.Order(report.mold), "pasture-order")
             dsession.NodeManager = nodes.NodeManager
@@ -70,19 +72,12 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     return None
 
 
-def _keeper(config: pytest.Config) -> Keeper | None:
-    if (inputs := config.stash.get(INPUTS, None)) is None:
-        return None
-    place, hello = keep.place_of(config), keep.hello_of(config)
-    return Keeper(keep.limit_s(config), place, hello, inputs, config.stash[INHERITED])
-
-
 def _stop(config: pytest.Config) -> int:
     try:
         number = keep.place_of(config).stop()
     except OSError as error:
         raise pytest.UsageError(f"--keep-stop: {error.strerror or error}") from None
-    print(f"pasture: {number} kept process{'es' * (number != 1)} ended")
+    print(f"pasture: ended {number} kept process{'es' * (number != 1)}")
     return 0
 
 
@@ -95,18 +90,6 @@ def _look_no_more(config: pytest.Config) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     _look_no_more(config)
-
-
-def _is_distributed(config: pytest.Config) -> bool:
-    option: Any = config.option
-    return (
-        config.pluginmanager.hasplugin("xdist")
-        and option.dist != "no"
-        and bool(option.tx)
-        and not option.collectonly
-        and not getattr(option, "looponfail", False)
-        and sys.platform == "linux"
-    )
 
 
 def _hazard(config: pytest.Config, lookout: LookOut) -> str | None:

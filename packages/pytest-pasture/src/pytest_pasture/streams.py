@@ -7,12 +7,7 @@ descriptors that pytest's capture has open.
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Sequence
-from fcntl import F_GETFL, fcntl
-from io import TextIOWrapper
 from pathlib import Path
-from stat import S_ISCHR, S_ISDIR, S_ISREG
 from tempfile import TemporaryFile
 
 import pytest
@@ -44,22 +39,6 @@ class Standard:
         os.close(descriptor)
 
 
-class Made:
-    """What a program has opened since, and could not share with the children of a later run."""
-
-    def __init__(self) -> None:
-        self._before = {one: _file(one) for one in _descriptors()}
-
-    def more(self, config: pytest.Config) -> list[int]:
-        """Descriptors of all but folders, devices, files to read, and pytest's own."""
-        own = {one for capture in _captures(config) for one in _own(capture)}
-        return [
-            one
-            for one in _descriptors()
-            if one not in own and _file(one) not in (None, self._before.get(one)) and _is_used(one)
-        ]
-
-
 def inherited() -> list[int]:
     """Descriptors that this program was started with, besides the standard streams."""
     return [one for one in _descriptors() if one > 2 and _file(one) and os.get_inheritable(one)]
@@ -74,19 +53,6 @@ def detach(config: pytest.Config) -> None:
         if capture.targetfd in (0, 1):
             os.dup2(null, capture.targetfd_save, inheritable=False)
     os.close(null)
-    renew(config)
-
-
-def take(config: pytest.Config, descriptors: Sequence[int]) -> None:
-    """Have these three for the standard streams, and close them."""
-    for number, descriptor in enumerate(descriptors):
-        os.dup2(descriptor, number)
-        for capture in _captures(config):
-            if capture.targetfd == number:
-                os.dup2(descriptor, capture.targetfd_save, inheritable=False)
-        os.close(descriptor)
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())
     renew(config)
 
 
@@ -108,16 +74,6 @@ def _file(descriptor: int) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def _own(capture: FDCaptureBase[str]) -> tuple[int, int]:
-    return capture.targetfd_save, capture.tmpfile.fileno()
-
-
-def _is_used(descriptor: int) -> bool:
-    mode = os.fstat(descriptor).st_mode
-    is_read = S_ISREG(mode) and fcntl(descriptor, F_GETFL) & os.O_ACCMODE == os.O_RDONLY
-    return not (is_read or S_ISDIR(mode) or S_ISCHR(mode))
 
 
 def _replace(descriptor: int, other: int) -> None:

@@ -29,8 +29,8 @@ CONFTEST = "import pytest\n@pytest.fixture(scope='session')\ndef number(): retur
 
 
 def collections_in(folder: Path) -> list[Path]:
-    """The sockets of what is kept, without those of controllers that stand by."""
-    return [path for path in folder.iterdir() if not path.name.partition("-")[0].endswith("s")]
+    """The sockets of what is kept."""
+    return list(folder.iterdir())
 
 
 @pytest.fixture
@@ -149,7 +149,8 @@ def test_what_was_looked_for_in_vain_is_looked_for_again(suite: Any, words: tupl
     assert run.counts == {"error": 1} and reason
 
 
-def test_an_interrupt_ends_the_run_and_not_what_is_kept(project: Any) -> None:
+def slow(project: Any) -> tuple[subprocess.Popen[str], Path]:
+    """A later run in the midst of a test, and the folder in /proc of its worker."""
     project.write("test_two.py", "")
     project.write(
         "test_one.py",
@@ -161,11 +162,32 @@ def test_an_interrupt_ends_the_run_and_not_what_is_kept(project: Any) -> None:
     process = project.start("--keep")
     while not (started := list(project.folder.glob("started-*"))):
         assert process.poll() is None
-    os.killpg(process.pid, signal.SIGINT)
+    return process, Path("/proc", started[0].name.removeprefix("started-"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_run_and_not_what_is_kept(project: Any, number: int) -> None:
+    process, worker = slow(project)
+    os.killpg(process.pid, number)
     output, _ = process.communicate(timeout=60)
-    assert process.returncode == 2, output
-    assert not Path(f"/proc/{started[0].name.removeprefix('started-')}").exists()
+    assert process.returncode == (2 if number == signal.SIGINT else -number), output
+    while number != signal.SIGINT and worker.exists():
+        pass  # as under plain xdist, it sees that its controller has gone
+    assert not worker.exists()
     project.kept("-k", "quick")
+
+
+def test_messages_that_are_none_do_not_end_it(
+    project: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.collected()
+    (path,) = collections_in(Path(project.environment["XDG_RUNTIME_DIR"]) / "pytest-pasture")
+    monkeypatch.chdir(path.parent)  # a path of this length fits in no socket's name
+    for data in (b"", b"\x80\x05none", os.urandom(1000)):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as end:
+            end.connect(path.name)
+            end.send(data)
+    project.kept()
 
 
 def test_two_runs_at_once_and_an_end_in_their_midst(project: Any) -> None:
@@ -186,7 +208,7 @@ def test_two_runs_at_once_and_an_end_in_their_midst(project: Any) -> None:
         output, _ = one.communicate(timeout=60)
         assert one.returncode == 0, output
         assert " tests, kept for " in output
-    assert "1 kept process ended" in stop.communicate(timeout=60)[0]
+    assert "ended 1 kept process" in stop.communicate(timeout=60)[0]
     assert stop.returncode == 0
     assert project.collected()[1] == ""
 
@@ -205,7 +227,7 @@ def test_a_stale_socket_is_in_no_run_s_way(project: Any) -> None:
     project.collected()
     folder = Path(project.environment["XDG_RUNTIME_DIR"]) / "pytest-pasture"
     (path,) = collections_in(folder)
-    assert "1 kept process ended" in project.run("--keep-stop").output
+    assert "ended 1 kept process" in project.run("--keep-stop").output
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
         left.bind(f"/proc/self/fd/{os.open(folder, os.O_RDONLY)}/{path.name}")
     _, reason = project.collected()
@@ -225,4 +247,4 @@ def test_what_no_run_uses_ends(project: Any) -> None:
             while True:
                 left.connect(str(path))
     project.write("pytest.ini", "[pytest]\npasture_keep_minutes = soon\n")
-    assert "pasture_keep_minutes is no number: 'soon'" in project.run("--keep").output
+    assert "pasture_keep_minutes is not a number: 'soon'" in project.run("--keep").output

@@ -28,7 +28,7 @@ IN_MOLD = "'PYTEST_XDIST_TESTRUNUID' in os.environ and WORKER not in os.environ.
         ),
         ("import tempfile\nD = tempfile.mkdtemp()", "conftest.py:2 makes"),
         ("import socket\nS = socket.socket()\nS.bind(('127.0.0.1', 0))", "conftest.py:3 binds"),
-        ("import select\nE = select.epoll()", "an event loop was made, or another epoll"),
+        ("import select\nE = select.epoll()", "an event loop or selector has an epoll open"),
         (
             "import threading, time\n"
             "threading.Thread(target=time.sleep, args=(20,), daemon=True).start()",
@@ -36,7 +36,7 @@ IN_MOLD = "'PYTEST_XDIST_TESTRUNUID' in os.environ and WORKER not in os.environ.
         ),
         (
             "import subprocess\nP = subprocess.Popen(['sleep', '5'])",
-            "this was started before the fork: sleep 5",
+            "a program was started before the fork: sleep 5",
         ),
         (
             "def pytest_configure_node(node):\n    node.workerinput['own'] = node.gateway.id\n"
@@ -47,7 +47,7 @@ IN_MOLD = "'PYTEST_XDIST_TESTRUNUID' in os.environ and WORKER not in os.environ.
         (
             f"import os\nWORKER = 'PYTEST_XDIST_WORKER'\n"
             f"def pytest_collection_modifyitems():\n    if {IN_MOLD}: os._exit(3)",
-            "the process that collects has ended",
+            "the collecting process has ended",
         ),
         (
             f"import os\nWORKER = 'PYTEST_XDIST_WORKER'\n"

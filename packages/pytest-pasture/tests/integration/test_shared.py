@@ -59,7 +59,7 @@ def test_a_kept_one_serves_all_runs(project: Any) -> None:
     assert project.collected()[0].counts == {"passed": 6}
     assert project.kept("-k", "1").counts == {"passed": 1}
     assert log(project) == ["up"]
-    assert "1 kept process ended" in project.run("--keep-stop").output
+    assert "ended 1 kept process" in project.run("--keep-stop").output
     while log(project) == ["up"]:
         pass
     assert log(project) == ["up", "down"]
@@ -176,7 +176,7 @@ def test_a_service_serves_all_runs_that_are_kept(served: Any) -> None:
     assert served.kept().counts == {"passed": 6}
     (pid,) = services(served)
     assert runs(pid)
-    assert "1 kept process ended" in served.run("--keep-stop").output
+    assert "ended 1 kept process" in served.run("--keep-stop").output
     while log(served) == ["up"]:
         pass
     assert log(served) == ["up", "down"] and not runs(pid)

@@ -1,6 +1,5 @@
 """The look-out for what a module asks or makes once, where each worker of xdist does."""
 
-import atexit
 import logging
 import os
 import pickle
@@ -104,7 +103,7 @@ def test_all_is_put_back() -> None:
     def now() -> tuple[object, ...]:
         sockets = vars(socket.socket)
         found = sockets.get("bind"), sockets.get("getsockname")
-        return (type(os.environ), os.getpid, tempfile.mkdtemp, atexit.register, *found)
+        return (type(os.environ), os.getpid, tempfile.mkdtemp, *found)
 
     before = now()
     lookout = LookOut()

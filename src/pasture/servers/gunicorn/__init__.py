@@ -33,12 +33,7 @@ with installed("gunicorn"):
         from pasture.servers.gunicorn.arbiter import SealingArbiter
 
 _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
-_CONFIGURABLE = {
-    name
-    for name, row in SETTINGS.items()
-    if row.is_known_to(ENGINES["gunicorn"])
-    if name != "lazy_imports"  # the seal reads the variable
-}
+_CONFIGURABLE = {name for name, row in SETTINGS.items() if row.is_known_to(ENGINES["gunicorn"])}
 
 
 class Gunicorn(Engine):

@@ -111,6 +111,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._start_plain,
             log=self.write_to_log,
             is_asked_for=asked_for or self._sealer.report is not None,  # at HUP it is there already
+            signals=(*self.SIGNALS, signal.SIGCHLD),
         ):
             application = self.load_as_in_worker()
         asgi.import_server(self.worker_class)

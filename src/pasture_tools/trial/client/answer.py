@@ -90,7 +90,7 @@ class Answer:
             if encoding == "deflate":
                 return _inflated(body)
         except (OSError, EOFError, zlib.error) as error:
-            raise ValueError(f"the body is no {encoding}: {error}") from None
+            raise ValueError(f"the body is not {encoding}: {error}") from None
         raise ValueError(f"the content encoding {encoding!r} was not asked for")
 
     def _read_head(self) -> bool:
@@ -99,12 +99,12 @@ class Answer:
         if end is None:
             self._seen = len(self._data)
             if self._seen > _MAX_HEAD_BYTES:
-                raise Malformed(f"its head has more than {_MAX_HEAD_BYTES:,} bytes")
+                raise Malformed(f"its headers are longer than {_MAX_HEAD_BYTES:,} bytes")
             return False
         first, *lines = bytes(self._data[: end.start()]).split(b"\n")
         line = _STATUS_LINE.fullmatch(first.rstrip(b"\r"))
         if line is None:
-            raise Malformed(f"it does not begin like HTTP: {first[:40]!r}")
+            raise Malformed(f"it does not start with an HTTP status line: {first[:40]!r}")
         del self._data[: end.end()]
         status = int(line[2])
         if status < _OK and status != _SWITCHING:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from importlib.metadata import version
 from types import MappingProxyType
 
 from pasture.errors import UsageError
@@ -26,13 +27,13 @@ from pasture_tools.trial.servers.facts import (
     called_without,
 )
 
-_CONTROL_SOCKET = "control_socket"
+_WITH_CONTROL_SOCKET = 25, 1  # of gunicorn
 
 
 def _gunicorn(start: Start) -> list[str]:
     """Socket and pid file come last: a configuration file may name a server in production's."""
     own = ["--pid", str(start.folder / "pid")]
-    if _CONTROL_SOCKET in start.features:
+    if tuple(map(int, version("gunicorn").split(".")[:2])) >= _WITH_CONTROL_SOCKET:
         own += ["--control-socket", str(start.folder / "control")]
     return [
         *start.plain_or_by_pasture("gunicorn", "-m", "gunicorn", under=PLAIN),
@@ -45,14 +46,10 @@ _GUNICORN = ServerFacts(
     install="gunicorn",
     command=_gunicorn,
     served_by=("{app}", "-w", "{workers}"),
-    # 25.1 and newer have one.
-    features="from gunicorn.config import KNOWN_SETTINGS as known; "
-    f"print(*(s.name for s in known if s.name == '{_CONTROL_SOCKET}'))",
     phrases=Phrases(
         not_found=re.compile(r"^(Failed to (?:find|parse) .*|No module named .*)$", re.MULTILINE),
-        steps="[INFO]",
         called_wrongly=called_without("send"),
-        wrong_kind="the application is an ASGI one and the worker is not",
+        wrong_kind="the application is ASGI and the worker is WSGI",
         wrong_kind_hint="pasture try APP --server uvicorn; or choose a worker for ASGI: "
         "pasture try APP -- -k uvicorn_worker.UvicornWorker",
     ),
@@ -61,7 +58,7 @@ _GUNICORN = ServerFacts(
 _BINDS = dict.fromkeys(("uds", "fd"), "a trial listens on an address of its own")
 _RELOADS = dict.fromkeys(
     ("reload", "reload-dir", "reload-include", "reload-exclude", "reload-delay"),
-    "with it uvicorn has one process, and nothing to share",
+    "uvicorn then runs one process, which has nothing to share",
 )
 
 
@@ -77,8 +74,8 @@ _UVICORN = ServerFacts(
     install="pasture[uvicorn]",
     command=_uvicorn,
     served_by=("{app}", "--workers", "{workers}"),
-    stock="stock is plain uvicorn, whose workers are spawned and load the application each; under "
-    "the other policies pasture has the parent load it and fork them",
+    stock="stock is plain uvicorn, which spawns workers that load the application each; under the "
+    "other policies the parent loads it and forks them",
     stock_spawns=True,
     cannot=ONLY_GUNICORN,
     least_workers=2,
@@ -87,12 +84,12 @@ _UVICORN = ServerFacts(
     phrases=Phrases(
         started="Started server process",
         worker_died=re.compile(r"Child process \[\d+\] died"),
-        worker_died_hint="uvicorn ends a worker that does not answer in 5 s, as one that still "
+        worker_died_hint="uvicorn ends a worker that does not answer in 5 s, for instance while it "
         "imports: pasture try APP --server uvicorn -- --timeout-worker-healthcheck 60",
         not_found=re.compile(r"(?:Error loading ASGI app\. )(.*)$", re.MULTILINE),
         start_failed="Application startup failed",
         called_wrongly=called_without(r"start\w*"),
-        wrong_kind="the application is a WSGI one and uvicorn calls ASGI ones",
+        wrong_kind="the application is WSGI and uvicorn serves ASGI",
         wrong_kind_hint="pasture try APP --server gunicorn; or pasture try APP --server uvicorn "
         "-- --interface wsgi",
     ),
@@ -113,7 +110,7 @@ _OPTIONS = (
 )  # fmt: skip
 _BACKGROUND = ("daemonize", "daemonize2", "d")
 _REFUSED = {
-    **dict.fromkeys(_SOCKETS, "a trial listens on a socket of its own alone"),
+    **dict.fromkeys(_SOCKETS, "a trial listens only on its own socket"),
     **dict.fromkeys(_FILES, "it may be that of a server in production"),
     **dict.fromkeys(_OPTIONS, "a file of options may name sockets of a server in production"),
     **dict.fromkeys(_BACKGROUND, "a server in the background cannot be measured"),
@@ -144,7 +141,7 @@ _UWSGI = ServerFacts(
     phrases=Phrases(
         not_found=re.compile(r"^(unable to (?:find|load) .*)$", re.MULTILINE),
         called_wrongly=called_without("send"),
-        wrong_kind="the application is an ASGI one and uWSGI serves none",
+        wrong_kind="the application is ASGI and uWSGI serves WSGI",
         wrong_kind_hint="pasture try APP --server uvicorn",
     ),
 )
@@ -159,6 +156,6 @@ def find_server(name: str) -> ServerFacts:
     """Facts of a server. UsageError if there is none of that name."""
     if name not in SERVERS:
         raise UsageError(
-            f"{name!r} is no server that a trial can boot", hint=f"known are {', '.join(SERVERS)}"
+            f"a trial cannot start the server {name!r}", hint=f"known are {', '.join(SERVERS)}"
         )
     return SERVERS[name]

@@ -33,7 +33,7 @@ NEVER = re.compile(r"(?!)")
 """Matches nothing."""
 
 ONLY_GUNICORN: Mapping[str, str] = {
-    "refork": "not tried: of all servers only gunicorn can refork",
+    "refork": "not tried: only gunicorn can refork",
     PLAIN: "not tried: stock is the server's own command here",
 }
 """Why policies do not exist on other servers."""
@@ -50,8 +50,6 @@ class Start:
     port: int
     arguments: tuple[str, ...]  # the user's, for the server
     folder: Path  # for files of this start alone
-    # Words that `ServerFacts.features` prints for this version of the server.
-    features: frozenset[str] = frozenset()
 
     @property
     def address(self) -> str:
@@ -79,7 +77,6 @@ class Phrases:
     # The application is not there; its group 1 says why.
     not_found: re.Pattern[str] = re.compile(r"^(No module named .*)$", re.MULTILINE)
     start_failed: str = ""  # the application was imported and did not start
-    steps: str = ""  # is in a log that shows each request of a warm-up; "" if each log does
     # The error of an application that this server cannot call, a line.
     called_wrongly: re.Pattern[str] = NEVER
     wrong_kind: str = ""  # why that is, after "because"
@@ -110,7 +107,6 @@ class ServerFacts:
     refused: Mapping[str, str] = field(default_factory=dict)
     refused_word: re.Pattern[str] = NEVER  # an argument that reads more options from a file
     variables: str = ""  # prefix of variables that it reads its options from
-    features: str = ""  # program that prints words, run in its interpreter; "" if there is none
     phrases: Phrases = Phrases()
 
     @property
@@ -145,7 +141,7 @@ class ServerFacts:
             if why or self.refused_word.search(word):
                 raise UsageError(
                     f"{word} is not for a trial: {why or 'it names a file with more options'}",
-                    hint=f"give {self.name} the options that matter here themselves, after --",
+                    hint=f"pass the options that matter to {self.name} one by one, after --",
                 )
         for name in filter(self.reads, env):
             raise UsageError(

@@ -20,9 +20,14 @@ from types import FrameType
 from typing import Any
 
 from pasture.fork_safety import closed_loop
+from pasture.fork_safety.event_loop import name_of_task
+from pasture.log_lines import some
 from pasture.reasons import Hazard
 from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals, wait_for
 
+_MAX_NAMES = 5
+_OF_SERVERS = (" of asyncio", " of gunicorn", " of uvicorn", " of uvicorn_worker")
+_LIFESPANS = ("the task LifespanOn.main()", "the task LifespanManager._run_lifespan()")
 _SETTLE_S = 0.25
 """Between the last accept and the end of idle connections: uvicorn closes those that it has
 accepted and not read from."""
@@ -61,7 +66,7 @@ class LoopPromotable(Promotable):
     def _is_late(self, number: int, frame: FrameType | None) -> None:
         """Signal handler: something does not end, and so this worker is no mold."""
         loop = self._loop() if self._loop is not None else None
-        self.channel.send("refused", why=f"its worker does not end: {closed_loop.waits_for(loop)}")
+        self.channel.send("refused", why=f"its worker does not end: {waits_for(loop)}")
         self.wake_arbiter()
         time.sleep(1.0)  # so that this is read first
         os._exit(0)
@@ -91,6 +96,17 @@ class LoopPromotable(Promotable):
     def hazards(self) -> tuple[Hazard, ...]:
         left = () if self._loop is None else closed_loop.survey(self._loop)
         return (*super().hazards(), *left)
+
+
+def waits_for(loop: asyncio.AbstractEventLoop | None) -> str:
+    """Tasks of a loop and threads that have not ended, in words. Safe in a signal handler."""
+    tasks = asyncio.all_tasks(loop) if loop is not None and not loop.is_closed() else ()
+    names = [name for task in tasks if not (name := name_of_task(task)).endswith(_OF_SERVERS)]
+    if any(name_of_task(task).startswith(_LIFESPANS) for task in tasks):
+        names.insert(0, "the application's lifespan")
+    own = threading.main_thread()
+    names += [f"thread {t.name}" for t in threading.enumerate() if t is not own and not t.daemon]
+    return some(names, _MAX_NAMES) or "a request, or code without an await"
 
 
 class UvicornPromotable(LoopPromotable):

@@ -22,7 +22,7 @@ from gunicorn.errors import AppImportError
 from gunicorn.workers.base import Worker
 
 from pasture.errors import PastureError
-from pasture.own_values import caches, generators
+from pasture.own_values import generators
 from pasture.proc.parent import end_with_parent
 from pasture.refork.channel import MAX_TEXT, Channel
 from pasture.refork.mold import ENDING, Refused, Start, fork_for, make_mold, policy_of_molds
@@ -40,9 +40,6 @@ BROKEN_MOLD = 70
 gunicorn's own codes would end the whole server."""
 
 _IDLE_S = 1.0
-
-_filled: caches.Filled | None = None
-"""Caches that workers fill: what is one worker's own is not that of those that it forks."""
 
 
 def make_handle(arbiter: Any, age: int) -> Any:
@@ -81,6 +78,7 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
         partial(_leave_to_workers, start.channel),
         log=arbiter.write_to_log,
         is_asked_for=arbiter.cfg.preload_app,
+        signals=(*arbiter.SIGNALS, signal.SIGCHLD),
     )
     try:
         with moved:
@@ -91,8 +89,6 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
         arbiter.log.exception("pasture: the application cannot be loaded")
         is_missing = isinstance(error, AppImportError)
         os._exit(arbiter.APP_LOAD_ERROR if is_missing else arbiter.WORKER_BOOT_ERROR)
-    global _filled
-    _filled = caches.Filled(generators.drawn())
     arbiter.seal_or_end()
     if "leave" in arbiter.settings.policy.at_exit:
         exit.install()  # finalization would write to what the workers share
@@ -124,8 +120,6 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
     try:
         util._setproctitle(f"worker [{arbiter.proc_name}]")
         arbiter.log.info("Booting worker with pid: %s", worker.pid)
-        if _filled is not None:
-            _filled.begin()
         arbiter.cfg.post_fork(arbiter, worker)
         promotable = _promotable(worker, start.channel, Row(board.words, start.slot))
         worker.init_process()
@@ -182,8 +176,6 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         return None
     try:
         promotable.leave_service()
-        for line in _filled.forget_own() if _filled is not None else ():
-            arbiter.log.debug("pasture: %s", line)
         report = make_mold(policy_of_molds(arbiter.settings.policy), promotable.hazards)
     except Refused as refusal:
         channel.send("refused", why=str(refusal))

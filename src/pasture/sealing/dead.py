@@ -1,0 +1,43 @@
+"""The account of the dead: what earlier seals keep for good, although nothing leads to it any more.
+
+Owns the figures and the sentence. How they are found is the extension's (`src/native/seal/dead.c`);
+what C code alone holds counts as dead, a few per cent of a heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pasture.interpreter import native
+from pasture.proc.own_memory import read_own_memory
+from pasture.sealing.memory_types import TypeCount, by_bytes
+
+_LARGE = 10
+"""A tenth of the heap."""
+_NAMED = 3
+
+Found = tuple[Mapping[str, int], tuple[TypeCount, ...], tuple[str, ...]]
+
+
+def look() -> Found:
+    """Counts, types and problems. Before a later seal; nothing before the first one."""
+    try:
+        types = by_bytes(native().dead_objects())
+        heap_bytes = read_own_memory().heap_bytes if types else 0
+    except (MemoryError, OSError, ValueError):  # no reason to leave out the seal
+        return {}, (), ()
+    if not types:
+        return {}, (), ()
+    dead_bytes = sum(one.bytes for one in types)
+    is_large = dead_bytes * _LARGE > heap_bytes
+    problems = (sentence(dead_bytes, heap_bytes, types),) if is_large else ()
+    return {"dead_bytes": dead_bytes}, types, problems
+
+
+def sentence(dead_bytes: int, heap_bytes: int, types: Sequence[TypeCount]) -> str:
+    """What to do about it. Pure."""
+    named = ", ".join(f"{one.objects:,} {one.name}" for one in types[:_NAMED])
+    return (
+        f"{dead_bytes / 1e6:.1f} of {heap_bytes / 1e6:.1f} MB of the heap are sealed and not used "
+        f"any more ({named}): restart the server, or replace data before its first seal"
+    )
