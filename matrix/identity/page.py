@@ -10,7 +10,7 @@ from matrix.page import table
 
 PAGE = REPOSITORY / "docs" / "results" / "identities.md"
 
-_NAMES_SHOWN = 6
+_NAMES_SHOWN = 3
 
 _TEXT = """\
 # Identities of workers
@@ -86,6 +86,6 @@ def _where(differing: list[Difference]) -> str:
 
 
 def _first(names: Mapping[str, None]) -> str:
-    """Names; of more than eight the first six."""
+    """Names; of more than five the first three."""
     shown, more = list(names), len(names) - _NAMES_SHOWN
     return ", ".join(shown) if more <= 2 else f"{', '.join(shown[:_NAMES_SHOWN])} and {more} more"

@@ -89,7 +89,7 @@ def workers(
         policy: whose figures of the trial.
         limit: of memory; "cgroup" is that of the narrowest control group, or the machine's memory.
         cores: number of processors; "cgroup" is the quota of the narrowest control group, or the
-            processors that this process may run on.
+            processors of this process.
         per_core: workers for each processor.
         spare: fraction of the limit that is left free.
 

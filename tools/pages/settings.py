@@ -14,11 +14,11 @@ TEXT = """\
 
 # Settings
 
-A setting is an option of `pasture run`, a variable of the server's environment, or under gunicorn
-an argument of `configure()`: `--max-uss 200M`, `PASTURE_MAX_USS=200M`, `configure(max_uss="200M")`.
-An option sets its variable for the server. A variable wins over `configure()`; one that is empty is
-unset. A switch is 1, on, true or yes in its variable, or 0, off, false or no; where an option may
-be repeated, the variable has one a line. Where no engine is named, all know the setting.
+`--max-uss 200M` of `pasture run`, `PASTURE_MAX_USS=200M` in the server's environment and, under
+gunicorn, `configure(max_uss="200M")` are the same setting. A variable wins over `configure()`; one
+that is empty is unset. A switch is 1, on, true or yes in its variable, or 0, off, false or no;
+where an option may be repeated, the variable has one a line. Where no engine is named, all know the
+setting.
 
 | option | variable | meaning | known to |
 | --- | --- | --- | --- |

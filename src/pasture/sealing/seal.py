@@ -82,16 +82,16 @@ def seal(
         policy: its name, or one of your own; None is "seal".
         allow_threads: do not look whether other Python threads wait. Only for threads that are
             blocked outside of Python until this returns.
-        stop_agents: while the heap is worked on, stop agents that stop at each fork by themselves
-            (ddtrace). Not in a function that is called in the course of a fork.
+        stop_agents: stop agents meanwhile that stop at each fork by themselves (ddtrace). Not in a
+            hook of a fork.
         keep_connections: leave connections to databases open, for a process that goes on using
             them. Its children open their own.
         strict: raise if the process did not get sealed.
         accept: kinds of hazards for which `strict` does not raise.
-        warm_up: serves requests first, if the policy has a warm-up: a function without
-            arguments that calls `pasture.warm_up`.
-        snapshot: where to write what lies where, for `pasture explain`; None is where the
-            variable PASTURE_SNAPSHOT says, or nowhere.
+        warm_up: a function without arguments that calls `pasture.warm_up`, if the policy has a
+            warm-up.
+        snapshot: where to write what lies where, for `pasture explain`; None is PASTURE_SNAPSHOT,
+            or nowhere.
 
     Returns:
         The work that was done, counted and timed, and what was not done and why.

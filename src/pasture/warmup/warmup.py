@@ -72,11 +72,11 @@ class WarmUpReport:
         threads: names of the threads that the requests started and that still run.
         refused: why no request was served, or not all were; None if they were.
         unlimited: why requests had no time limit; None if they had.
-        changed: what start and end of an application had changed of the process, a line each.
-        startup_s: time that the start of an ASGI application took; None if it was not started.
+        changed: what an application's start and end changed of the process, a line each.
+        startup_s: time that an ASGI application's start took; None without one.
         application, headers, host: what was served, and by which headers.
         protocol: by which the application is called; None without one.
-        hazards: what the requests have left behind on their event loop, and no worker can use.
+        hazards: what requests left on their event loop that no worker can use.
         advice: what to do about requests that failed; None where nothing is known.
     """
 
@@ -139,14 +139,13 @@ def warm_up(
         requests: as `Request`, or as text: `PATH` or `METHOD PATH`.
         headers: sent with each; pairs of name and value.
         host: `Host` header where a request has none of its own.
-        on_start: called with each request before it is served, and at start and end of an ASGI
-            application.
+        on_start: called before each request, and at start and end of an ASGI application.
         on_answer: called with each answer as it comes.
-        timeout_s: limit of a request, and of an ASGI application's start and end; 0 for none.
-        total_timeout_s: limit of the warm-up; what is left over is not served. 0 for none.
+        timeout_s: limit of a request, and of start and end; 0 for none.
+        total_timeout_s: limit of the warm-up; 0 for none.
         session: of an ASGI application that has been started already, and goes on after it.
-        lifespan: start an ASGI application before its requests and end it after them. What its end
-            leaves behind, all workers inherit: by default its lifespan is left to them.
+        lifespan: start an ASGI application before its requests and end it after them. Workers
+            inherit what its end leaves behind.
         protocol: by which the server calls the application; None for what its parameters say. A
             factory is not called.
 
