@@ -92,11 +92,7 @@ class Recorder:
         return self._expected.pop(threading.get_ident(), None)
 
     def will_count_requests(self, *, main_serves: bool) -> None:
-        """Say that workers count requests, so that a worker without requests shows 0.
-
-        Args:
-            main_serves: whether their main thread takes what comes, and waits for no lock.
-        """
+        """Say that workers count requests, and whether their main thread waits for no lock."""
         self._says_requests = 2 if main_serves else 1
 
     def show_seal(self, report: Mapping[str, Any]) -> None:
