@@ -91,7 +91,7 @@ class Recorder:
         """
         return self._expected.pop(threading.get_ident(), None)
 
-    def will_count_requests(self, *, main_serves: bool) -> None:
+    def will_count_requests(self, *, main_serves: bool = False) -> None:
         """Say that workers count requests, and whether their main thread waits for no lock."""
         self._says_requests = 2 if main_serves else 1
 
