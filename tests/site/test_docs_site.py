@@ -19,7 +19,7 @@ from tests.unit.trial.conftest import MakeResult, make_result, make_run  # noqa:
 
 SITE = Path(__file__).resolve().parents[2] / "build" / "site"
 WIDTHS = (400, 800, 1400)
-LEAST_CONTRAST = 4.5  # of text: WCAG 2.2, 1.4.3
+MIN_CONTRAST = 4.5  # of text: WCAG 2.2, 1.4.3
 SCHEMES = {"light": 1, "dark": 0}  # as Chromium numbers them
 REPORTS = ("try.html", "explain.html")
 PAGES = (
@@ -93,7 +93,7 @@ def address(make_result: MakeResult) -> Iterator[str]:  # noqa: F811
     """Of a server on loopback: the site, both reports, and the page that measures."""
     frames = "".join(FRAME.format(page, width) for page in PAGES for width in WIDTHS)
     made = {
-        "measure.html": MEASURE % (frames, LEAST_CONTRAST),
+        "measure.html": MEASURE % (frames, MIN_CONTRAST),
         "try.html": trial.render_html(make_result(), datetime(2026, 1, 2)),
         "explain.html": explain.render_html(FULL, datetime(2026, 1, 2)),
     }
