@@ -38,8 +38,7 @@ class Recorder:
         self._watching = False
         self._is_descendant = False
         self._ran_out = False
-        # By thread that is about to fork: two may do so at once.
-        self._expected: dict[int, Slot] = {}
+        self._expected: dict[int, Slot] = {}  # by thread that is about to fork: two may at once
         self._says_requests = 0
         self._row: Row | None = None
         self._row_pid = 0
@@ -50,10 +49,9 @@ class Recorder:
 
     def watch_forks(self) -> None:
         """Make each child of this process claim the row reserved for it, or count nowhere."""
-        if self._watching:
-            return
-        self._watching = True
-        os.register_at_fork(after_in_parent=self.forked, after_in_child=self._after_in_child)
+        if not self._watching:
+            self._watching = True
+            os.register_at_fork(after_in_parent=self.forked, after_in_child=self._after_in_child)
 
     def scoreboard(self) -> Scoreboard | None:
         """The server's scoreboard, made at the first call; None if there is no memory for it."""
