@@ -48,7 +48,7 @@ LIMIT_BYTES = 800_000_000
 ENOUGH = 320
 """Requests after which a worker is judged."""
 
-GUNICORN = "gunicorn --bind 127.0.0.1:{port} -w 2 drill_app:app"
+GUNICORN = "gunicorn --bind 127.0.0.1:{port} -w 2 --timeout 600 drill_app:app"
 ENGINES = {
     "gunicorn": GUNICORN,
     "gunicorn that reforks": f"--refork 3 {GUNICORN}",

@@ -414,7 +414,7 @@ def prometheus(tmp_path):
         port = free_port()
         (tmp_path / "rules.yml").write_text(rules)
         (tmp_path / "prometheus.yml").write_text(
-            "global: {scrape_interval: 200ms, scrape_timeout: 200ms, evaluation_interval: 1s}\n"
+            "global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}\n"
             f"rule_files: [{tmp_path}/rules.yml]\n"
             "scrape_configs:\n"
             f"  - {{job_name: pasture, static_configs: [{{targets: {list(addresses)}}}]}}\n"

@@ -286,6 +286,24 @@ def test_a_running_thread_keeps_the_heap_unsealed_until_it_waits(run):
     assert found["later"] is True
 
 
+def test_a_grandchild_lacks_the_threads_of_its_grandparent_too(run):
+    found = run("""
+        import warnings
+        from pasture.sealing import lost
+
+        warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside a thread
+        for name in ("early", "late"):
+            threading.Thread(target=time.sleep, args=(60,), name=name, daemon=True).start()
+        pasture.seal()
+
+        def names():
+            return [name for name, calls in lost.read(os.getpid()) or ()]
+
+        show(child=in_child(names), grandchild=in_child(lambda: in_child(names)))
+    """)
+    assert sorted(found["child"]) == sorted(found["grandchild"]) == ["early", "late"]
+
+
 def test_after_a_step_has_failed_the_process_and_its_children_work(run):
     found = run("""
         from pasture.sealing import seal

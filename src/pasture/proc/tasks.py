@@ -15,7 +15,6 @@ _ASLEEP = "S"
 """Interruptible, as calls that wait are. A page that is read from a disk puts a thread into `D`,
 and a debugger into `t`, wherever its code is."""
 
-
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _PRIVATE = 128
 _ARGUMENTS = 6
@@ -97,18 +96,13 @@ def read_call(pid: int, number: int, proc: Path = _PROC) -> Call | None:
 def is_locked(pid: int, proc: Path = _PROC, *, main_serves: bool = False) -> bool:
     """Whether the main thread of a process waits for a lock of its own, and no other for a request.
 
-    A thread of uWSGI's without work waits for a lock while another one waits for connections.
-
-    Args:
-        main_serves: whether the main thread never does so by design, whatever other threads do.
+    A thread of uWSGI's without work waits for one; by design, where `main_serves`, none does.
     """
     main = read_call(pid, pid, proc)
     if main is None or not main.is_for_own_lock:
         return False
-    if main_serves:
-        return True
     calls = [read_call(pid, number, proc) for number in read_tasks(pid, proc)]
-    return all(call is not None and call.number == main.number for call in calls)
+    return main_serves or all(call is not None and call.number == main.number for call in calls)
 
 
 def did_not_run(before: Mapping[int, Task], after: Mapping[int, Task]) -> frozenset[int]:

@@ -36,8 +36,7 @@ class Recorder:
         self._watching = False
         self._is_descendant = False
         self._ran_out = False
-        # By thread that is about to fork: two may do so at once.
-        self._expected: dict[int, Slot] = {}
+        self._expected: dict[int, Slot] = {}  # by thread that is about to fork: two may at once
         self._says_requests = 0
         self._row: Row | None = None
         self._row_pid = 0
@@ -48,10 +47,9 @@ class Recorder:
 
     def watch_forks(self) -> None:
         """Make each child of this process claim the row reserved for it, or count nowhere."""
-        if self._watching:
-            return
-        self._watching = True
-        os.register_at_fork(after_in_parent=self.forked, after_in_child=self._after_in_child)
+        if not self._watching:
+            self._watching = True
+            os.register_at_fork(after_in_parent=self.forked, after_in_child=self._after_in_child)
 
     def scoreboard(self) -> Scoreboard | None:
         """The server's scoreboard, made at the first call; None if there is no memory for it."""
@@ -89,12 +87,8 @@ class Recorder:
         """
         return self._expected.pop(threading.get_ident(), None)
 
-    def will_count_requests(self, *, main_serves: bool) -> None:
-        """Say that workers count requests, so that a worker without requests shows 0.
-
-        Args:
-            main_serves: whether their main thread takes what comes, and waits for no lock.
-        """
+    def will_count_requests(self, *, main_serves: bool = False) -> None:
+        """Say that workers count requests, and whether their main thread waits for no lock."""
         self._says_requests = 2 if main_serves else 1
 
     def show_seal(self, report: Mapping[str, Any]) -> None:

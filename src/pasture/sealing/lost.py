@@ -1,8 +1,7 @@
 """The threads that a child does not have, where others find them: what each did at the fork.
 
-A lock that such a thread held stays locked in the child for ever. Nothing is noted where a parent
-has no other threads, and has lost none. Owns the note, in the parent before the fork and in the
-child after it.
+A lock that such a thread held stays locked in the child for ever. Nothing is noted where there is
+no such thread. Owns the note, in the parent before the fork and in the child after it.
 """
 
 from __future__ import annotations
@@ -19,19 +18,15 @@ _DEPTH = 20
 
 _shown = Shown("pasture-lost")
 _noted: list[str] = []
-_inherited: list[str] = []
-"""What the parent of this process had noted: its child lacks those threads, too."""
+_inherited: list[str] = []  # what the parent had noted: its child lacks those threads, too
 
 
 def note() -> None:
     """Note what all other threads do, right before a fork. Takes no lock of `threading`."""
     frames = frames_of_others()
     names = {ident: thread.name for ident, thread in dict(threading._active).items()}  # type: ignore[attr-defined]
-    own = (
-        "\t".join((names.get(ident, "a thread"), *stack_of(frame, _DEPTH)))
-        for ident, frame in frames.items()
-    )
-    _noted[:] = [*own, *_inherited][:_MAX_THREADS]
+    calls = ((names.get(i, "a thread"), *stack_of(one, _DEPTH)) for i, one in frames.items())
+    _noted[:] = [*map("\t".join, calls), *_inherited][:_MAX_THREADS]
 
 
 def show() -> None:

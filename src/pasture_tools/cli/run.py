@@ -164,7 +164,11 @@ def _file_of(row: Row, command: tuple[str, ...]) -> Path | None:
 
     None, after a line to the user, where none can be kept. The files that were used last stay.
     """
-    variables = (f"{name}={value}" for name, value in os.environ.items() if not _of_session(name))
+    variables = (
+        f"{name}={value}"
+        for name, value in os.environ.items()
+        if name not in _SESSION and not name.startswith(_SESSION_PREFIXES)
+    )
     what = "\0".join((str(Path.cwd()), sys.executable, sys.prefix, *command, *sorted(variables)))
     digest = hashlib.sha256(os.fsencode(what)).hexdigest()[:16]
     try:
@@ -172,21 +176,12 @@ def _file_of(row: Row, command: tuple[str, ...]) -> Path | None:
         path = folder / f"{row.name}-{digest}.auto"
         with suppress(FileNotFoundError):
             os.utime(path)
-        for old in sorted(folder.glob("*.auto"), key=_changed)[:-_MAX_FILES]:
+        for old in sorted(folder.glob("*.auto"), key=lambda one: one.stat().st_mtime)[:-_MAX_FILES]:
             old.unlink(missing_ok=True)
         return path
     except (UsageError, OSError) as error:
         click.echo(f"pasture: auto: nothing is learned: {error}; or --auto=FILE", err=True)
         return None
-
-
-def _of_session(variable: str) -> bool:
-    """Whether a variable of the environment differs from one login, or start, to the next."""
-    return variable in _SESSION or variable.startswith(_SESSION_PREFIXES)
-
-
-def _changed(path: Path) -> float:
-    return path.stat().st_mtime
 
 
 def _image(image: str | None) -> dict[str, str]:

@@ -87,11 +87,9 @@ def command(
 
 def _master(pid: int | None) -> int:
     if pid is None:
-        chosen = tree.only_master("top")
-    else:
-        tree.require_memory_of(pid)
-        chosen = server_of(pid, "top")
-    return tree.master_of(chosen, forked_only=False) or chosen
+        pid = tree.only_master("top")
+    tree.require_memory_of(pid)
+    return server_of(pid, "top")
 
 
 def _image(named: str) -> Mapping:

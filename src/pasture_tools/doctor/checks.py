@@ -54,9 +54,8 @@ def garbage_collector(seen: Evidence) -> Iterator[Finding]:
     others = [c for c in seen.notes.gc_callers if not c.startswith(_OWN_GC_CALLERS)]
     if not others:
         yield Finding("gc-enable", False, "no library called gc.enable()")
-    frozen = seen.seal is not None and seen.seal.freezes
     for caller in others:
-        if frozen:
+        if seen.seal is not None and seen.seal.freezes:
             what = f"{caller} called gc.enable(): collections pass over what was frozen"
             yield Finding("gc-enable", False, what)
             continue
@@ -86,12 +85,9 @@ def stable_abi(seen: Evidence) -> Iterator[Finding]:
     if not wheels:
         yield Finding("abi3", False, "no extension for the stable ABI counts references inline")
         return
-    what = (
-        "counts references inline: the immortal objects that it touches"
-        if len(wheels) == 1
-        else "count references inline: the immortal objects that they touch"
-    )
-    yield Finding("abi3", False, f"{', '.join(map(str, sorted(wheels)))} {what} are not shared")
+    names = ", ".join(map(str, sorted(wheels)))
+    what = "immortal objects are not shared where these extensions count references inline"
+    yield Finding("abi3", False, f"{what}: {names}")
 
 
 def huge_pages(seen: Evidence) -> Iterator[Finding]:
@@ -113,12 +109,6 @@ def huge_pages(seen: Evidence) -> Iterator[Finding]:
         state = re.search(r"\[(\w+)\]", seen.huge_pages)
         name = state[1] if state else "absent"
         yield Finding("huge-pages", False, f"transparent huge pages: {name}")
-
-
-def same_page_merging(seen: Evidence) -> Iterator[Finding]:
-    """KSM merges equal pages later; it is no obstacle, and explains odd figures."""
-    state = {"0": "off", "1": "on", "2": "off, and unmerged"}.get(seen.ksm.strip(), "absent")
-    yield Finding("ksm", False, f"kernel same-page merging: {state}")
 
 
 def allocator(seen: Evidence) -> Iterator[Finding]:
@@ -185,7 +175,6 @@ CHECKS: tuple[Check, ...] = (
     garbage_collector,
     stable_abi,
     huge_pages,
-    same_page_merging,
     allocator,
     steps.interpreter,
 )

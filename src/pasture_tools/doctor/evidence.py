@@ -71,7 +71,6 @@ class Evidence:
     threads: tuple[Thread, ...]  # the master's, without the main one
     files: tuple[str, ...]  # mapped by the master or a worker, without duplicates
     huge_pages: str  # content of transparent_hugepage/enabled; "" if there is no such file
-    ksm: str  # content of ksm/run; "" if there is no such file
     packages: frozenset[str] = frozenset()  # of files that it has mapped
     # pasture's work in the master; None for a server without pasture.
     seal: SealSeen | None = None
@@ -131,7 +130,6 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
         threads=read_threads(parent, workers, mappings, notes or Notes(), _PROC),
         files=files,
         huge_pages=read_text("/sys/kernel/mm/transparent_hugepage/enabled"),
-        ksm=read_text("/sys/kernel/mm/ksm/run"),
         packages=frozenset(_by_package(parent)),
         seal=read_seal(parent, board),
         state=state_of(master_pid, board),
@@ -152,10 +150,8 @@ def _worker(pid: int, board: Snapshot | None) -> Worker | None:
     entry = board.entries.get(pid) if board is not None else None
     if memory is None:
         return None
-    packages = _by_package(pid)
-    if entry is None:
-        return Worker(memory, pid=pid, packages=packages)
-    return Worker(memory, entry.requests, entry.private_at_start_bytes, pid, entry, packages)
+    counted = (None, 0) if entry is None else (entry.requests, entry.private_at_start_bytes)
+    return Worker(memory, *counted, pid, entry, _by_package(pid))
 
 
 def _by_package(pid: int) -> dict[str, InMemory]:
@@ -169,12 +165,9 @@ def _by_package(pid: int) -> dict[str, InMemory]:
 
 
 def _refusals() -> tuple[str, ...]:
-    unsupported = current().unsupported
-    if unsupported is not None:
+    if (unsupported := current().unsupported) is not None:
         return (unsupported,)
-    left_out = left_out_besides()
-    why = try_exit() if not left_out else None
-    return left_out if why is None else (why,)
+    return left_out_besides() or tuple(filter(None, (try_exit(),)))
 
 
 def try_exit(program: str = _EXIT_PROGRAM) -> str | None:

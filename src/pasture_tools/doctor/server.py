@@ -6,7 +6,7 @@ remembers nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -146,20 +146,15 @@ def _look(pid: int) -> Process:
 
 def _asking(pid: int) -> int:
     """The nearest process above whose environment asks for a seal, of those that can be read."""
-    for above in _ancestors(pid):
-        environ = read_environ(above)
-        if environ and off.VARIABLE in environ:
-            return above if off.is_asked_for(environ) else 0
-    return 0
-
-
-def _ancestors(pid: int) -> Iterator[int]:
     for _ in range(_MAX_ANCESTORS):
         stat = read_stat(pid)
         if stat is None or stat.parent_pid <= 1:
-            return
+            break
         pid = stat.parent_pid
-        yield pid
+        environ = read_environ(pid)
+        if off.VARIABLE in environ:
+            return pid if off.is_asked_for(environ) else 0
+    return 0
 
 
 def _template(children: Iterable[int]) -> int | None:

@@ -12,7 +12,7 @@ from pasture.interpreter import without_remedy
 from pasture.log_lines import some
 from pasture.proc.maps import python_version
 from pasture.reasons import Reason
-from pasture.sealing.steps import HEAP_STEPS, Lack
+from pasture.sealing.steps import HEAP_STEPS
 from pasture_tools.display.units import count
 from pasture_tools.doctor.evidence import Evidence
 from pasture_tools.doctor.findings import Finding
@@ -111,7 +111,8 @@ def threads(seen: Evidence) -> Iterator[Finding]:
     early = [thread for thread in seen.threads if not thread.after_fork]
     late = [thread for thread in seen.threads if thread.after_fork]
     missed = [thread for thread in early if not thread.copes]
-    if missed and not _seal_names_native_threads(seen):
+    said = () if seen.seal is None else [hazard.kind for hazard in seen.seal.hazards]
+    if missed and Reason.NATIVE_THREAD not in said:  # the seal looks at them from inside
         yield Finding(
             "native-threads",
             True,
@@ -149,13 +150,6 @@ def threads(seen: Evidence) -> Iterator[Finding]:
     if late:
         what = f"the master ran a single thread when it forked; later began {_some(late)}"
     yield Finding("threads", False, what)
-
-
-def _seal_names_native_threads(seen: Evidence) -> bool:
-    """Whether `hazards` has said it: the seal looks at the same threads, from inside."""
-    return seen.seal is not None and Reason.NATIVE_THREAD in (
-        hazard.kind for hazard in seen.seal.hazards
-    )
 
 
 def _in_workers(early: Sequence[Thread], seen: Evidence) -> str:
@@ -227,7 +221,14 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
     elif missing := [
         step.lack for step in HEAP_STEPS.values() if step.lack and version < step.lack.first
     ]:
-        yield _older(version, missing)
+        first = max(lack.first for lack in missing)
+        yield Finding(
+            "interpreter",
+            True,
+            f"Python {version[0]}.{version[1]} " + " and ".join(lack.what for lack in missing),
+            cost="; ".join(lack.cost for lack in missing),
+            fix=f"Python {first[0]}.{first[1]} or newer",
+        )
     elif not seen.refusals:
         yield Finding("interpreter", False, f"Python {version[0]}.{version[1]}")
     for refusal in seen.refusals:
@@ -239,14 +240,3 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
             cost="its heap cannot be sealed, or not in full",
             fix=remedy,
         )
-
-
-def _older(version: tuple[int, int], missing: Sequence[Lack]) -> Finding:
-    first = max(lack.first for lack in missing)
-    return Finding(
-        "interpreter",
-        True,
-        f"Python {version[0]}.{version[1]} " + " and ".join(lack.what for lack in missing),
-        cost="; ".join(lack.cost for lack in missing),
-        fix=f"Python {first[0]}.{first[1]} or newer",
-    )

@@ -57,7 +57,17 @@ def troubles(
     Args:
         usage: of the control group with the least room; None where none has a limit.
     """
-    found = [*_killed(usage, workers), *_limit(usage), *_locked(workers)]
+    found = [*_killed(usage, workers), *_limit(usage)]
+    found += (
+        Trouble(
+            "hung",
+            f"worker {one.pid} waits for a lock",
+            NO_ANSWERS,
+            f"pasture doctor --hung {one.pid}",
+        )
+        for one in workers
+        if one.is_locked
+    )
     leaks = [*_leak(workers)]
     if workers:
         found += leaks
@@ -110,17 +120,6 @@ def _fitting(usage: Usage, workers: Sequence[Worker]) -> int:
     shared = max(0, usage.limit_bytes - usage.headroom_bytes - sum(private))
     left = (1 - _NEAR) * usage.limit_bytes - shared
     return max(0, int(left / max(1, max(private, default=1))))
-
-
-def _locked(workers: Sequence[Worker]) -> Iterator[Trouble]:
-    for one in workers:
-        if one.is_locked:
-            yield Trouble(
-                "hung",
-                f"worker {one.pid} waits for a lock",
-                NO_ANSWERS,
-                f"pasture doctor --hung {one.pid}",
-            )
 
 
 def _leak(workers: Sequence[Worker]) -> Iterator[Trouble]:

@@ -133,14 +133,12 @@ def look(pid: int, proc: Path = _PROC) -> Process:
     noted = lost.read(pid, proc)
     if noted is not None:
         gone = tuple(Lost(*one) for one in noted)
-        return Process(pid, threads, gone, noted=True, why_no_frames=why, by_design=by_design)
-    parent = tree.master_of(pid)
-    others = () if parent in (None, pid) else _threads(parent, proc)[0][1:]
-    started = start_time(pid)
-    gone = tuple(
-        Lost(one.name, one.calls) for one in others if 0 < start_time(one.number) < started
-    )
-    return Process(pid, threads, gone, why_no_frames=why, by_design=by_design)
+    else:
+        parent, started = tree.master_of(pid), start_time(pid)
+        others = () if parent in (None, pid) else _threads(parent, proc)[0][1:]
+        older = (one for one in others if 0 < start_time(one.number) < started)
+        gone = tuple(Lost(one.name, one.calls) for one in older)
+    return Process(pid, threads, gone, noted is not None, why, by_design)
 
 
 def waits_by_design(pid: int, proc: Path = _PROC) -> bool:
@@ -156,7 +154,11 @@ def _threads(pid: int, proc: Path) -> tuple[tuple[Waiting, ...], str]:
     unknown = frames.keys() - set(numbers)
     if pid not in frames and len(unknown) == 1:  # after a fork of C code the parent's number stays
         frames[pid] = frames.pop(unknown.pop())
-    return tuple(_thread(folder, number, frames) for number in numbers), why
+    threads = []
+    for number in numbers:
+        name = printable(read_text(str(folder / "task" / str(number) / "comm")).strip())
+        threads.append(Waiting(number, name, *_call(folder, number), frames.get(number, ())))
+    return tuple(threads), why
 
 
 def hung_among(
@@ -200,12 +202,6 @@ def _numbers(folder: Path) -> list[int]:
             raise
         return []
     return sorted(numbers, key=lambda number: (number != int(folder.name), number))[:_MAX_THREADS]
-
-
-def _thread(folder: Path, number: int, frames: dict[int, tuple[str, ...]]) -> Waiting:
-    name = printable(read_text(str(folder / "task" / str(number) / "comm")).strip())
-    call, on = _call(folder, number)
-    return Waiting(number, name, call, on, frames.get(number, ()))
 
 
 def _call(folder: Path, number: int) -> tuple[str, str]:

@@ -95,7 +95,11 @@ class ServerCollector(Collector):
             kills = read_oom_kills(self.master_pid)
             yield CounterMetricFamily("pasture_oom_kills", _KILLS, kills)
             yield from _faults(sample, entries)
-            yield _state(self.master_pid, snapshot)
+            now = state_of(self.master_pid, snapshot).kind
+            gauge = GaugeMetricFamily("pasture_state", _STATE, labels=("state",))
+            for kind in KINDS:
+                gauge.add_metric((kind,), kind == now)
+            yield gauge
         if snapshot is not None:
             yield from _counted(snapshot.total)
         if sample is not None or snapshot is not None:
@@ -167,14 +171,6 @@ def _processes(sample: Sample, entries: dict[int, Entry]) -> Iterator[tuple[str,
         yield "worker", worker
     for other in sample.others:
         yield entries[other.pid].role if other.pid in entries else "other", other
-
-
-def _state(master_pid: int, snapshot: Snapshot | None) -> Metric:
-    now = state_of(master_pid, snapshot).kind
-    gauge = GaugeMetricFamily("pasture_state", _STATE, labels=("state",))
-    for kind in KINDS:
-        gauge.add_metric((kind,), kind == now)
-    return gauge
 
 
 def _faults(sample: Sample, entries: dict[int, Entry]) -> Iterator[Metric]:

@@ -127,10 +127,12 @@ class _Readings:
         """Read processes once more: all readings of those that are still there, in that order."""
         found: dict[int, deque[Reading]] = {}
         for pid in pids:
-            reading = _read(pid, pid in masters, shown.get(pid))
-            if reading is not None:
-                found[pid] = self._kept.get(pid, deque(maxlen=240))
-                found[pid].append(reading)
+            memory, stat = smaps.read_memory(pid), read_stat(pid)
+            if memory is None or stat is None:
+                continue
+            locked, now = is_locked(pid, shown.get(pid)), time.monotonic()
+            found[pid] = self._kept.get(pid, deque(maxlen=240))
+            found[pid].append(Reading(pid, now, pid in masters, memory, stat.minor_faults, locked))
         self._kept = found
         return {pid: list(readings) for pid, readings in found.items()}
 
@@ -212,11 +214,3 @@ class ImageWatch:
             if parents[pid] not in pids
         }
         return tuple(row(kept, command=commands.get(pid, "")) for pid, kept in readings.items())
-
-
-def _read(pid: int, is_master: bool, entry: Entry | None) -> Reading | None:
-    memory, stat = smaps.read_memory(pid), read_stat(pid)
-    if memory is None or stat is None:
-        return None
-    locked = is_locked(pid, entry)
-    return Reading(pid, time.monotonic(), is_master, memory, stat.minor_faults, locked)

@@ -28,7 +28,6 @@ HEALTHY = Evidence(
     threads=(),
     files=("/usr/bin/python3.14",),
     huge_pages="never",
-    ksm="0",
     notes=Notes(),
 )
 

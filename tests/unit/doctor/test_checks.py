@@ -49,7 +49,6 @@ HEALTHY = Evidence(
     threads=(),
     files=("/usr/bin/python3.14",),
     huge_pages="always [madvise] never",
-    ksm="0",
     notes=Notes(),
     preloads=True,
 )
@@ -63,7 +62,7 @@ def test_nothing_stands_in_the_way_of_a_healthy_server() -> None:
     assert obstacles(HEALTHY) == set()
     checks = [finding.check for finding in diagnose(HEALTHY)]
     assert checks == [
-        *("preload", "late-imports", "threads", "gc-enable", "abi3", "huge-pages", "ksm"),
+        *("preload", "late-imports", "threads", "gc-enable", "abi3", "huge-pages"),
         *("allocator", "interpreter"),
     ]
 
@@ -409,14 +408,6 @@ def test_an_interpreter_that_no_file_names_is_no_obstacle() -> None:
     evidence = replace(HEALTHY, files=("/usr/bin/server",))
     assert obstacles(evidence) == set()
     assert what_of(evidence, "interpreter") == "which Python this is could not be found out"
-
-
-@pytest.mark.parametrize(
-    ("content", "state"),
-    [("0\n", "off"), ("1\n", "on"), ("2\n", "off, and unmerged"), ("", "absent")],
-)
-def test_merging_of_equal_pages_is_reported(content: str, state: str) -> None:
-    assert what_of(replace(HEALTHY, ksm=content), "ksm") == f"kernel same-page merging: {state}"
 
 
 def test_the_document_has_every_finding_and_the_verdict_counts_the_obstacles() -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pasture.proc.tasks import is_locked
 from pasture_tools.doctor import waits
 from pasture_tools.doctor.hung import findings
 from pasture_tools.doctor.waits import Lost, Process, Waiting
@@ -80,6 +81,33 @@ LOCKED = f"{FUTEX} 0x7f10 0x189 0x0 0x0 0x0 0x0 0x7ffd 0x7f11"
 POLLS = f"{EPOLL} 0x5 0x189 0x0 0x0 0x0 0x0 0x7ffd 0x7f11"
 
 
+def process_of(threads: tuple[str, ...], proc: Path) -> None:
+    """Process 7, by the calls that its threads wait in."""
+    status = "State:\tS\nvoluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n"
+    for number, call in enumerate(threads, 7):
+        folder = proc / "7" / "task" / str(number)
+        folder.mkdir(parents=True)
+        (folder / "syscall").write_text(call)
+        (folder / "status").write_text(status)
+
+
+@pytest.mark.parametrize(
+    ("threads", "locked", "locked_if_main_serves"),
+    [
+        ((LOCKED,), True, True),
+        ((LOCKED, LOCKED), True, True),
+        ((LOCKED, POLLS), False, True),  # uvicorn's thread that answers its supervisor
+        ((POLLS, LOCKED), False, False),
+    ],
+)
+def test_a_thread_that_waits_for_messages_may_serve_unless_the_main_one_does(
+    tmp_path: Path, threads: tuple[str, ...], locked: bool, locked_if_main_serves: bool
+) -> None:
+    process_of(threads, tmp_path)
+    assert is_locked(7, tmp_path) == locked
+    assert is_locked(7, tmp_path, main_serves=True) == locked_if_main_serves
+
+
 @pytest.mark.parametrize(
     ("library", "threads", "is_hung"),
     [
@@ -95,12 +123,7 @@ def test_a_worker_is_hung_where_its_engine_does_not_wait_so(
     threads: tuple[str, ...],
     is_hung: bool,
 ) -> None:
-    status = "State:\tS\nvoluntary_ctxt_switches:\t1\nnonvoluntary_ctxt_switches:\t1\n"
-    for number, call in enumerate(threads, 7):
-        folder = tmp_path / "7" / "task" / str(number)
-        folder.mkdir(parents=True)
-        (folder / "syscall").write_text(call)
-        (folder / "status").write_text(status)
+    process_of(threads, tmp_path)
     (tmp_path / "7" / "maps").write_text(f"7f00-7f10 r-xp 0 0:1 1 /lib/{library}\n")
     monkeypatch.setattr(waits, "_BETWEEN_LOOKS_S", 0)
     # The number is the parent's where C code has forked.

@@ -298,7 +298,7 @@ def test_growth_that_goes_on_with_the_requests_looks_like_a_leak(
 def test_a_worker_notes_what_it_holds_each_time_that_its_requests_have_doubled(
     fresh: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recorder.will_count_requests(main_serves=True)
+    recorder.will_count_requests()
     recorder.expect_worker()
     recorder.begin()
     for number in range(1, 321):

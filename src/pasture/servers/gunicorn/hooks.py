@@ -66,7 +66,7 @@ def call_after_request(
     cfg: Any, limit: int | None, then: Callable[[], object] | None = None
 ) -> None:
     """Have workers count each response, end after one if they pass a limit, and call `then`."""
-    recorder.will_count_requests(main_serves=True)
+    recorder.will_count_requests()
     if not isinstance(cfg.post_request, AfterRequest):
         cfg.set("post_request", AfterRequest(cfg.post_request, limit))
     cfg.post_request.then = then

@@ -104,7 +104,7 @@ class Uwsgi(Engine):
         )
         # uWSGI reads it once, when the application is loaded, which may set its own.
         self._uwsgi.after_req_hook = partial(worker.after_request, self._uwsgi)
-        recorder.will_count_requests(main_serves=False)
+        recorder.will_count_requests()
         hooks.before_c_fork(self.before_fork)
         # As uWSGI forks under py-call-uwsgi-fork-hooks, if it has threads.
         hooks.before_fork_with_pythons_hooks(self.before_fork)
