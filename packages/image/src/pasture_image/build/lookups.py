@@ -141,7 +141,7 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
     is_library = False  # libgfortran looks at all streams when it is loaded, and keeps their kinds
     for lookup, is_import, is_loading, is_warmed in counted(lookups):
         path = lookup.path
-        if lookup.call == "open" and not lookup.error:
+        if lookup.call == "open":
             module = path if path.endswith(_MODULES) else module
             is_library = ".so" in path
         if lookup.call in ("stream", "input"):
