@@ -228,7 +228,7 @@ def copied(path: Path) -> None:
 SAME: dict[str, Change] = {
     "touched": lambda h: (h / "lib/plug/one.py").touch(),
     "written again": lambda h: write(h / "lib/plug/one.py"),
-    "another name": lambda h: (h / "again").hardlink_to(h / "lib/plug/one.py"),
+    "another name": lambda h: (h / "below/again").hardlink_to(h / "lib/plug/one.py"),
     "a copy": lambda h: copied(h / "a"),
     "a log": lambda h: write(h / "lib/app.log"),
     "a folder without modules": lambda h: write(h / "lib/os/text"),

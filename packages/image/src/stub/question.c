@@ -21,6 +21,7 @@
 static const char *const names[] = {"uname", "affinity", "limit",  "user",   "groups",
                                     "bind6", "host",     "stream", "access", "state",
                                     "kind",  "link",     "answer"};
+#define ASKED_AT 3
 enum { ACCESS = QUESTION_ACCESS, STATE, KIND, LINK, ANSWER };
 
 uint64_t
@@ -68,12 +69,13 @@ can_bind6(void)
     return status == 0;
 }
 
+/* For what was asked, and what of it may be. */
 static uint64_t
-access_bits(const char *path)
+access_bits(const char *path, uint64_t asked)
 {
-    uint64_t bits = 0;
+    uint64_t bits = (asked & 7) << ASKED_AT;
     for (int bit = X_OK; bit <= R_OK; bit *= 2) {
-        bits |= access(path, bit) == 0 ? (uint64_t)bit : 0;
+        bits |= asked & (uint64_t)bit && access(path, bit) == 0 ? (uint64_t)bit : 0;
     }
     return bits;
 }
@@ -133,7 +135,7 @@ question_answer(uint64_t number, uint64_t argument, const char *path)
     case 7:
         return system_sum(true);
     case ACCESS:
-        return access_bits(path);
+        return access_bits(path, argument);
     case STATE:
         return stat(path, &s) < 0 ? 0 : question_state(&s);
     case LINK:
@@ -152,7 +154,8 @@ question_differs(const manifest *m, bool *has_path)
     for (uint64_t i = 0; i < m->questions; i++) {
         *has_path = question_has_path(asked[i].number);
         const char *path = *has_path ? manifest_at(m, asked[i].argument) : NULL;
-        if (question_answer(asked[i].number, asked[i].argument, path) != asked[i].answer) {
+        uint64_t argument = *has_path ? asked[i].answer >> ASKED_AT : asked[i].argument;
+        if (question_answer(asked[i].number, argument, path) != asked[i].answer) {
             return *has_path ? path : names[asked[i].number - 1];
         }
     }

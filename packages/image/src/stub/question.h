@@ -21,8 +21,8 @@ question_has_path(uint64_t number)
     return number >= QUESTION_ACCESS;
 }
 
-/* The answer to this process, or a checksum of it. `argument` says which limit or stream is asked for,
-   `path` which file. */
+/* The answer to this process, or a checksum of it. `argument` says which limit or stream is asked for, or
+   what a file may be opened for, `path` which file. */
 uint64_t question_answer(uint64_t number, uint64_t argument, const char *path);
 
 /* A checksum of what stat(2) says of a file: permissions, owner, and the time of the last change, in

@@ -138,12 +138,15 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
     absent: set[str] = set()
     lookups = list(parsed(data))
     own, module = lookups[0].thread if lookups else 0, "a module"
+    is_library = False  # libgfortran looks at all streams when it is loaded, and keeps their kinds
     for lookup, is_import, is_loading, is_warmed in counted(lookups):
         path = lookup.path
-        if lookup.call == "open" and path.endswith(_MODULES):
-            module = path
+        if lookup.call == "open":
+            module = path if path.endswith(_MODULES) else module
+            is_library = ".so" in path
         if lookup.call in ("stream", "input"):
-            if is_loading and (lookup.thread == own or not _is_program(lookup.thread, lookups)):
+            is_of_load = is_loading and not (is_library and lookup.call == "stream")
+            if is_of_load and (lookup.thread == own or not _is_program(lookup.thread, lookups)):
                 _note_stream(all_found, lookup, module)
             continue
         if lookup.call in _ASKED:
@@ -234,7 +237,7 @@ def _note_kernel(all_found: Found, lookup: Lookup, module: str, *, is_child: boo
         if not writes(lookup):
             all_found.questions[_KIND, path] = stat.S_IFMT(lookup.mode)
     elif lookup.call == "access" and lookup.flags:
-        all_found.questions[_ACCESS, path] = lookup.names
+        _note_access(all_found, lookup)
     elif lookup.call == "list" and not path.startswith("/proc/"):
         _note_listing(all_found, path, lookup.names)
     elif lookup.call in ("list", "readlink"):
@@ -246,6 +249,12 @@ def _note_kernel(all_found: Found, lookup: Lookup, module: str, *, is_child: boo
         (all_found.answers if path.startswith(_ANSWERS) else all_found.asked).add(path)
 
 
+def _note_access(all_found: Found, lookup: Lookup) -> None:
+    """For what was asked, and what of it may be: bits that add up."""
+    before = all_found.questions.get((_ACCESS, lookup.path), 0)
+    all_found.questions[_ACCESS, lookup.path] = before | lookup.names
+
+
 def _note_state(all_found: Found, lookup: Lookup) -> None:
     """What counts of a path besides its content: not the time of a module's file."""
     path = lookup.path
@@ -255,7 +264,7 @@ def _note_state(all_found: Found, lookup: Lookup) -> None:
     if is_of_link and not stat.S_ISLNK(lookup.mode):
         all_found.plain.add(path)
     if lookup.call == "access" and lookup.flags:
-        all_found.questions[_ACCESS, path] = lookup.names
+        _note_access(all_found, lookup)
     elif lookup.call in ("stat", "lstat") and not stat.S_ISLNK(lookup.mode):
         if not path.endswith(_MODULES):
             all_found.questions.setdefault((_STATE, path), lookup.names)
