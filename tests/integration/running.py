@@ -25,7 +25,7 @@ from pasture_tools.launch.session import Group, environment
 
 __all__ = ["TIMEOUT_S", "Running", "completed", "environment", "listens", "waits_in_select"]
 
-TIMEOUT_S = 300  # of a machine under load: no test shows how long anything takes
+TIMEOUT_S = 120  # of a machine at work, too
 PASTURE_RUN = [sys.executable, "-m", "pasture", "run"]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import TIMEOUT_S, Running, environment
+from running import Running, environment
 
 from matrix.redis_server import redis_server
 from pasture.proc.tree import is_running
@@ -21,6 +21,7 @@ pytest.importorskip("redis")
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
+TIMEOUT_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,8 @@ def broker(tmp_path_factory):
 
 class Worker(Running):
     """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
+
+    timeout_s = TIMEOUT_S
 
     def __init__(self, command, directory, broker, env):
         super().__init__(command, directory / "celery.log", {**env, "HERD_BROKER": broker})
