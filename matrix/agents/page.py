@@ -121,16 +121,17 @@ def _figures(rows: Sequence[Row]) -> tuple[str, ...]:
 
 def _private(rows: Sequence[Row]) -> str:
     """Private memory of a worker on the newest interpreter (and on all, from least to most)."""
+    if not rows or rows[0].agent.plain:
+        return "plain" if rows else ""
     failures = [row.failure.splitlines()[0] for row in rows if row.failure]
     if failures:
         return _cell(failures[0])
-    if not rows:
-        return ""
     newest = max(rows, key=lambda row: int(minor_of(row.sealed).partition(".")[2]))
     each = sorted(rows, key=lambda row: private(row.sealed))
     unsealed = "" if all(row.sealed.reason is None for row in rows) else ", not sealed"
     low, high = _memory(each[0].sealed), _memory(each[-1].sealed)
-    return f"{_memory(newest.sealed)} ({low}-{high}){unsealed}"
+    spread = f" ({low}-{high})" if len(rows) > 1 else ""
+    return f"{_memory(newest.sealed)}{spread}{unsealed}"
 
 
 def _missing(agent: Agent, rows: Sequence[Row]) -> Iterator[str]:
@@ -175,7 +176,8 @@ def complaints(rows: Sequence[Row]) -> Iterator[str]:
             if row.sealed.reason is None and not row.failure:
                 yield f"{where}: it is sealed"
         elif row.failure:
-            yield f"{where}: {row.failure.splitlines()[0]}"
+            if row.stock is None or not row.stock.failure:  # else it is so without a seal, too
+                yield f"{where}: {row.failure.splitlines()[0]}"
         elif row.sealed.reason is not None:
             yield f"{where}: {row.sealed.reason}"
         else:

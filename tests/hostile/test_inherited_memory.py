@@ -36,7 +36,6 @@ def hazards():
     streams.note()
     return found
 
-watch.begin()
 """
 
 THINGS = """

@@ -1,5 +1,9 @@
 """The account of what earlier seals keep, although nothing leads to it any more."""
 
+import pytest
+
+pytestmark = pytest.mark.immortality
+
 PRELUDE = """
 import pasture
 from pasture import _native
