@@ -241,3 +241,33 @@ later = connect()
 look(there, own, kept, later)
 """)
     assert out == "[True, False, True]\n[True, False, True, True]\n"
+
+
+def test_an_epoll_that_a_library_has_made_again_at_the_fork_is_its_own(run_program):
+    out = run_program("""
+import os, select
+from pasture.fork_safety import streams
+read, write = os.pipe()
+streams.begin()
+theirs, kept = select.epoll(), select.epoll()
+theirs.register(read, select.EPOLLIN)
+kept.register(read, select.EPOLLIN)
+number = theirs.fileno()
+def make_again():  # as a handler of pthread_atfork, before the hooks of Python
+    global made
+    made = select.epoll()
+    made.register(write, select.EPOLLOUT)
+    os.dup2(made.fileno(), number)
+os.register_at_fork(after_in_child=make_again)
+streams.arm()
+streams.note()
+if os.fork() == 0:
+    made.unregister(write)
+    kept.unregister(read)
+    print(theirs.poll(0), flush=True)
+    os._exit(0)
+os.wait()
+os.write(write, b"x")
+print(len(theirs.poll(0)), len(kept.poll(0)))
+""")
+    assert out == "[]\n1 1\n"

@@ -151,9 +151,24 @@ def isolate() -> None:
         found = _not_kept(shared(there))
     except Exception:  # a MemoryError
         found = noted.shared
-    if found or noted.epolls:
+    epolls = tuple(number for number in noted.epolls if _is_parents(number))
+    if found or epolls:
         with suppress(OSError, MemoryError):  # all others are done
-            noted.isolate(found, noted.epolls)
+            noted.isolate(found, epolls)
+
+
+def _is_parents(epoll: int) -> bool:
+    """Whether it watches what the parent's does. A C library may have made its own at the fork."""
+    try:
+        own, theirs = (_watched(pid, epoll) for pid in (os.getpid(), os.getppid()))
+    except OSError:
+        return True  # not known
+    return own == theirs
+
+
+def _watched(pid: int, epoll: int) -> bytes:
+    with open(f"/proc/{pid}/fdinfo/{epoll}", "rb") as file:  # noqa: PTH123
+        return file.read()
 
 
 def shared(sockets: Sequence[Socket]) -> tuple[Socket, ...]:
