@@ -15,6 +15,8 @@ from pasture.sealing.memory_types import TypeCount, by_bytes
 _LARGE = 10
 """A tenth of the heap."""
 _NAMED = 3
+_LISTED = 10
+"""Each report stays in the heap of the next seal."""
 
 Found = tuple[Mapping[str, int], tuple[TypeCount, ...], tuple[str, ...]]
 
@@ -31,7 +33,7 @@ def look() -> Found:
     dead_bytes = sum(one.bytes for one in types)
     is_large = dead_bytes * _LARGE > heap_bytes
     problems = (sentence(dead_bytes, heap_bytes, types),) if is_large else ()
-    return {"dead_bytes": dead_bytes}, types, problems
+    return {"dead_bytes": dead_bytes}, types[:_LISTED], problems
 
 
 def sentence(dead_bytes: int, heap_bytes: int, types: Sequence[TypeCount]) -> str:

@@ -46,7 +46,8 @@ class StepReport:
         note: text for what counts cannot say, e.g. which allocator was found.
         hazards: those that the step found.
         mortal_types: types of extensions with more than 1,000 objects that stay mortal.
-        dead_types: types of objects that earlier seals keep, and nothing leads to any more.
+        dead_types: the ten largest types of objects that earlier seals keep, and nothing leads to
+            any more.
     """
 
     name: str
