@@ -176,8 +176,7 @@ def complaints(rows: Sequence[Row]) -> Iterator[str]:
             if row.sealed.reason is None and not row.failure:
                 yield f"{where}: it is sealed"
         elif row.failure:
-            if row.stock is None or not row.stock.failure:  # else it is so without a seal, too
-                yield f"{where}: {row.failure.splitlines()[0]}"
+            yield f"{where}: {row.failure.splitlines()[0]}"
         elif row.sealed.reason is not None:
             yield f"{where}: {row.sealed.reason}"
         else:
