@@ -150,6 +150,23 @@ def test_children_of_the_forkserver_are_sealed_by_the_environment(tmp_path):
     assert done.stderr.count(SEALED) == 1
 
 
+@pytest.mark.once
+def test_generators_of_a_forkservers_modules_are_each_childs_own(tmp_path):
+    (tmp_path / "drawing.py").write_text("import random\ngenerator = random.Random()\n")
+    (tmp_path / "app.py").write_text(
+        "import pasture, drawing\n"
+        "def draw(queue): queue.put(drawing.generator.random())\n"
+        "if __name__ == '__main__':\n"
+        "    context = pasture.sealed_forkserver('drawing')\n"
+        "    queue = context.Queue()\n"
+        "    for _ in range(2): context.Process(target=draw, args=(queue,)).start()\n"
+        "    print(queue.get(), queue.get())\n"
+    )
+    done = run(str(tmp_path / "app.py"), PASTURE="seal")
+    first, second = done.stdout.split()
+    assert first != second and "objects immortal" in done.stderr
+
+
 @pytest.mark.interpreter
 def test_gunicorn_is_sealed_by_the_environment(serve):
     server = serve(plain=True, env={"PASTURE": "seal"})

@@ -85,6 +85,12 @@ def settle() -> None:
     _observer.keep(_of_numpy.entropy)
 
 
+def settle_observed() -> None:
+    """The same where this process is still observed; nothing elsewhere."""
+    if _observer.depth:
+        settle()
+
+
 def hazards() -> tuple[Hazard, ...]:
     """Generators of the whole process that the program has seeded while it was observed."""
     return _hazards

@@ -144,6 +144,7 @@ class Sealer:
     def _load(self) -> None:
         """Import what the settings name, and build what was learned."""
         settings = self._settings
+        generators.settle_observed()
         if settings.preload:
             with generators.observed(), self._as_worker():
                 preload.load(settings.preload, is_needed=settings.strict)
