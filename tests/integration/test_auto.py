@@ -154,8 +154,10 @@ def test_children_of_the_forkserver_are_sealed_by_the_environment(tmp_path):
 def test_generators_of_a_forkservers_modules_are_each_childs_own(tmp_path):
     (tmp_path / "drawing.py").write_text("import random\ngenerator = random.Random()\n")
     (tmp_path / "app.py").write_text(
-        "import pasture, drawing\n"
-        "def draw(queue): queue.put(drawing.generator.random())\n"
+        "import pasture\n"
+        "def draw(queue):\n"
+        "    import drawing  # in the server's list: there already\n"
+        "    queue.put(drawing.generator.random())\n"
         "if __name__ == '__main__':\n"
         "    context = pasture.sealed_forkserver('drawing')\n"
         "    queue = context.Queue()\n"
