@@ -241,7 +241,7 @@ def test_a_lifespan_that_is_run_once_is_the_masters_and_survives_hup(serve):
 def test_a_lifespan_that_is_run_once_and_fails_ends_the_server_without_a_traceback(serve):
     server = serve(
         *("-k", "uvicorn.workers.UvicornWorker"),
-        options=("--lifespan", "once"),
+        options=("--lifespan", "once", "--accept", "signals"),
         app="uvicorn_app:app",
         env={"HERD_FAILS": "1"},
         ready=False,

@@ -105,6 +105,6 @@ def test_a_factory_that_workers_of_a_class_call_is_left_to_them(serve):
     made = re.findall(r"made in (\d+) of (\d+) arguments", server.log)
     assert {int(pid) for pid, _ in made} == set(server.workers()) and len(made) == 2
     assert {count for _, count in made} == {"0"}
-    assert "no ASGI application: no lifespan" in server.log
+    assert "is not an ASGI application: it has no lifespan" in server.log
     assert server.log.count("runs in") == 2  # no probe has taken the place of one
     assert server.stop() == 0

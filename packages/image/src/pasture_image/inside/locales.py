@@ -32,11 +32,8 @@ _TARGETS = ("C.UTF-8", "C.utf8", "UTF-8")
 _NAMES = frozenset((*LOCALE, "LANG", "LANGUAGE"))
 _ENCODINGS = ("UTF-8", "utf8")
 
-_OF_EACH_START = ("signal", "site")
-"""Modules whose answers do not depend on the locale."""
-
 answers: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}
-"""What modules have asked, and what it was (`observing`)."""
+"""What modules have asked of the locale, and what it was."""
 
 _of_build: Mapping[str, str] = {}
 _coerced: Mapping[str, str] = {}
@@ -58,16 +55,13 @@ def begin_program() -> None:
     Raises:
         RuntimeError: the interpreter has to do it.
     """
-    is_other = _set_in(os.environ) != _of_build
-    if is_other:
+    if _set_in(os.environ) != _of_build:
         _take_locale()
+        _ask_again()
     else:
         os.environ.update(_coerced)
     if os.environ.get("HOME") != _home:
         _take_home()
-    for (ask, args), answer in answers.items():
-        if (is_other or ask.__module__ in _OF_EACH_START) and ask(*args) != answer:
-            raise RuntimeError(f"a module has asked {ask.__name__}(), which is another one now")
 
 
 def _set_in(environ: Mapping[str, str]) -> dict[str, str]:
@@ -96,6 +90,12 @@ def _take_locale() -> None:
         streams.errors = "surrogateescape" if escapes else "strict"
     fields: Any = type(sys.flags).__match_args__
     native().set_utf8_mode(sys.flags, fields.index("utf8_mode"), is_utf8, streams.errors)
+
+
+def _ask_again() -> None:
+    for (ask, args), answer in answers.items():
+        if ask(*args) != answer:
+            raise RuntimeError(f"a module has asked {ask.__name__}(), which is another one now")
 
 
 def _set(name: str) -> str | None:

@@ -12,8 +12,6 @@ import _locale
 import gettext
 import locale
 import os
-import signal
-import site
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -30,11 +28,9 @@ _OF_LOCALE = (
     *((_locale, name) for name in ("setlocale", "nl_langinfo", "getencoding")),
     (locale, "getpreferredencoding"),
     (gettext, "find"),
-    *((site, name) for name in ("getuserbase", "getusersitepackages")),
-    *((signal, name) for name in ("getsignal", "pthread_sigmask")),
 )
-"""What gives away the locale of characters, which translations there are, where the user's packages
-are, which signals are ignored and blocked. Other categories are C's until a program sets them."""
+"""What gives away the locale of characters, and which translations there are; other categories are
+those of C until a program sets them."""
 
 sets_locale = False
 """Whether modules have set the locale."""
@@ -135,8 +131,7 @@ class Observed:
             global sets_locale
             sets_locale |= name == "setlocale" and args[1:2] not in ((), (None,))
             answer = plain(*args, **options)
-            given = (*args, *options.values())
-            question = plain, tuple(map(_kept, given))
+            question = (plain, (*args, *options.values()))
             if is_hashable(question):
                 locales.answers[question] = answer
             else:
@@ -144,13 +139,6 @@ class Observed:
             return answer
 
         return stand_in
-
-
-def _kept(argument: Any) -> object:
-    """An argument as it can be asked again."""
-    if isinstance(argument, list):
-        return tuple(argument)
-    return frozenset(argument) if isinstance(argument, set) else argument
 
 
 def replace(one: object, other: object) -> None:

@@ -70,13 +70,6 @@ questions: Sequence[Question] = ()
 """What others have asked of them."""
 
 
-def names_of(module: ModuleType) -> dict[str, Any]:
-    """A module's dictionary, whatever a class of its own says that it is (as py's does)."""
-    slot: Any = vars(ModuleType)["__dict__"]
-    found: dict[str, Any] = slot.__get__(module)
-    return found
-
-
 def has_folder(name: str) -> bool:
     """Whether a name of a module is for the working directory, and put right for each program."""
     module, _, attribute = name.rpartition(".")
@@ -110,10 +103,10 @@ def end_loading() -> None:
         )
     here = os.getcwd()  # noqa: PTH109
     _folders.extend(
-        (names_of(module), name)
+        (module.__dict__, name)
         for module in list(sys.modules.values())
         if issubclass(type(module), ModuleType)
-        for name, value in list(names_of(module).items())
+        for name, value in list(module.__dict__.items())
         if type(value) is str and value == here
     )
     if not native().find_arguments():

@@ -170,7 +170,6 @@ def _differ() -> Arguments:
         os.dup2(null, number)
     os.close(null)
     os.chdir(f"{os.getcwd()}-2")  # noqa: PTH109 - `build.process` has made it
-    sys.path.insert(0, os.getcwd())  # noqa: PTH109 - as a program's folder
     return stand_in()
 
 
