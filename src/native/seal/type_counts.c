@@ -13,8 +13,9 @@ add_bytes(cpy_kind kind, const void *Py_UNUSED(start), size_t bytes, void *sum)
     return 0;
 }
 
-Py_ssize_t
-type_counts_bytes_of(PyObject *op)
+/* Bytes of an object, its prefix, and the memory that it owns alone where its type is built in. */
+static Py_ssize_t
+bytes_of(PyObject *op)
 {
     Py_ssize_t sum = (Py_ssize_t)(cpy_object_bytes(op) + cpy_prefix_bytes(op));
     (void)cpy_each_storage(op, add_bytes, &sum);
@@ -39,7 +40,7 @@ type_counts_add(type_counts *counts, PyTypeObject *type, PyObject *op)
     }
     counts->last = at;
     counts->rows[at].objects++;
-    counts->rows[at].bytes += type_counts_bytes_of(op);
+    counts->rows[at].bytes += bytes_of(op);
 }
 
 PyObject *

@@ -20,9 +20,6 @@ typedef struct {
     size_t last; /* row: objects of one type come in a row */
 } type_counts;
 
-/* Bytes of an object, its prefix, and the memory that it owns alone where its type is built in. */
-Py_ssize_t type_counts_bytes_of(PyObject *op);
-
 /* Count an object for this type. Allocates nothing. */
 void type_counts_add(type_counts *counts, PyTypeObject *type, PyObject *op);
 

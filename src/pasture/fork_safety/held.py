@@ -99,11 +99,13 @@ class Import:
 
     def hazards(self) -> tuple[Hazard, ...]:
         """What it holds. In the parent, after it; where there are threads the first look forks."""
-        shared = frozenset() if _children() - self._children else _shared_memory() - self._mapped
-        self._divided = own_memory.choose(shared)  # a process of the import may have mapped it
         found = tuple(self._of_survey())  # it may collect garbage, which closes files
-        files = open_files()
-        return (*found, *self._files_held(files), *self._others(files))
+        files, children = open_files(), _children() - self._children
+        memory = _shared_memory() - self._mapped
+        # A process of the import may have mapped it.
+        self._divided = own_memory.choose(frozenset() if children else memory)
+        others = self._others(files, children, memory - self._divided)
+        return (*found, *self._files_held(files), *others)
 
     def _of_survey(self) -> Iterator[Hazard]:
         """Threads, connections and what libraries say, where no child has them again."""
@@ -146,13 +148,15 @@ class Import:
                 named = f"{path}, which the import created for itself,"
                 yield _shared(named, Reason.FILE, where, "create it in each worker")
 
-    def _others(self, files: Files) -> Iterator[Hazard]:
+    def _others(
+        self, files: Files, children: frozenset[int], memory: frozenset[own_memory.Memory]
+    ) -> Iterator[Hazard]:
         for inode in _pipes(files) - self._pipes:
             yield _shared(f"both ends of a pipe ({inode})", Reason.MEMORY, "", _EACH)
-        for pid in _children() - self._children:
+        for pid in children:
             named = f"process {pid} ({_name_of_process(pid)})"
             yield _shared(named, Reason.PROCESS, self._origins.of_process(), _START)
-        for name, _ in _shared_memory() - self._mapped - self._divided:
+        for name, _ in memory:
             where = self._origins.created.get(name.removesuffix(" (deleted)"), "")
             yield _shared(f"shared memory ({name})", Reason.MEMORY, where, _EACH)
         if frozenset(_timers()) - self._timers:

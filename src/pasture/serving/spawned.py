@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import mmap
 import os
@@ -140,6 +141,8 @@ def _libraries() -> list[str]:
     return sorted({one[5].strip() for one in lines if "x" in one[1] and "/" in one[-1]})
 
 
+# A program may change one variable for each of its processes, and libraries are large.
+@functools.cache
 def _has(path: str, text: bytes) -> bool:
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:  # noqa: PTH123
