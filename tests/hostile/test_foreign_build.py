@@ -86,7 +86,7 @@ if os.fork() == 0:
     collected = gc.collect()
     total = sum(len(each[0]) for each in data)
     with open("/proc/self/smaps_rollup") as lines:
-        fields = dict(line.split()[:2] for line in lines if line.startswith("Private"))
+        fields = dict(line.split()[:2] for line in lines if line.startswith("Private_Dirty"))
     found = {"collected": collected, "total": total,
              "private_kib": sum(map(int, fields.values()))}
     os.write(write, json.dumps(found).encode())

@@ -33,7 +33,7 @@ READY = {"gunicorn": "Booting worker", "pyuwsgi": "spawned uWSGI worker", "celer
 
 def private_bytes(pid):
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ RECORDS = [{"id": i + 1000, "tags": [f"tag {i}"]} for i in range(60_000)]
 
 def private_kib():
     with open("/proc/self/smaps_rollup") as lines:
-        return sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
 
 def read(_=None):
     for record in RECORDS:

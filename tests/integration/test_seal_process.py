@@ -31,7 +31,7 @@ def in_child(body):
 
 def private_kib():
     with open("/proc/self/smaps_rollup") as lines:
-        return sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+        return sum(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
 
 def records(count):
     return [{"id": i + 1000, "tags": [float(i), f"tag {i}"]} for i in range(count)]

@@ -23,7 +23,7 @@ def seal_objects():
 
 def private_kib():
     with open("/proc/self/smaps_rollup") as lines:
-        fields = dict(line.split()[:2] for line in lines if line.startswith("Private"))
+        fields = dict(line.split()[:2] for line in lines if line.startswith("Private_Dirty"))
     return sum(map(int, fields.values()))
 """
 )
