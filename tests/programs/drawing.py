@@ -16,6 +16,7 @@ from pasture.own_values import generators
 LOADED = """
 import os
 import secrets
+import sqlite3
 import uuid
 import numpy.random as numbers
 
@@ -37,6 +38,8 @@ twister, dxsm, philox, sfc = (numbers.Generator(kind()) for kind in kinds)
 restored = numbers.default_rng()
 restored.bit_generator.state = seeded.bit_generator.state
 uuid.uuid1()
+database = sqlite3.connect(":memory:", isolation_level=None)
+database.execute("SELECT random()").fetchall()
 draws = {
     "numpy": lambda: numbers.random(),
     "default_rng": unseeded.random,
@@ -57,6 +60,7 @@ draws = {
     "PCG64, set": restored.random,
     "uuid1": lambda: uuid.uuid1().clock_seq,
     "random": random.random,
+    "sqlite3": lambda: database.execute("SELECT hex(randomblob(8))").fetchall(),
 }
 """
 

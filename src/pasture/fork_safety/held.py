@@ -26,6 +26,7 @@ from pasture.fork_safety.open_files import (
     Files,
     describe,
     is_locked,
+    is_only_read,
     name_of,
     open_files,
     pipe_ends,
@@ -142,7 +143,9 @@ class Import:
             elif stat.S_ISREG(what.st_mode) and not (what.st_nlink or name.startswith(_OF_MEMORY)):
                 yield _shared(f"the temporary file {name}", Reason.FILE, where, _EACH)
             elif (line := self._origins.of_database(name)) is not None:
-                yield _shared(f"the SQLite database {name}", Reason.DATABASE, line, _IN_POST_FORK)
+                if not is_only_read(number, files):
+                    named = f"the SQLite database {name}"
+                    yield _shared(named, Reason.DATABASE, line, _IN_POST_FORK)
         for path, where in self._origins.created.items():
             if os.path.lexists(path):
                 named = f"{path}, which the import created for itself,"

@@ -62,6 +62,18 @@ def is_locked(number: int) -> bool:
     return False
 
 
+def is_only_read(number: int, files: Files) -> bool:
+    """Whether processes may share an open SQLite database: each reads it at offsets, for itself.
+
+    So it is opened for reading, between two statements (it locks nothing), and without a log whose
+    index processes share (sqlite.org/wal.html). PROJ holds such databases.
+    """
+    if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY or is_locked(number):
+        return False
+    index = f"{name_of(number)}-shm"
+    return all(name_of(one) != index for one, _ in files)
+
+
 class Socket(NamedTuple):
     """What a socket is."""
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pasture.fork_safety import comeback, fork_aware, inherited, kept, native_threads, streams
 from pasture.fork_safety.libraries import LIBRARIES
 from pasture.fork_safety.library import Library, Named
-from pasture.fork_safety.open_files import Files, name_of, open_files
+from pasture.fork_safety.open_files import Files, is_only_read, name_of, open_files
 from pasture.reasons import Hazard, Reason
 
 _SQLITE_HEADER = b"SQLite format 3\0"
@@ -155,7 +155,9 @@ def _databases(files: Files) -> Iterator[Hazard]:
     if "_sqlite3" not in sys.modules:
         return
     for number, what in files:
-        if stat.S_ISREG(what.st_mode) and _begins(number) == _SQLITE_HEADER:
+        if not stat.S_ISREG(what.st_mode) or _begins(number) != _SQLITE_HEADER:
+            continue
+        if not is_only_read(number, files):
             yield Hazard(
                 f"the open SQLite database {name_of(number)}",
                 CLOSE_OR_OPEN,

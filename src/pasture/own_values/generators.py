@@ -19,7 +19,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import ModuleType
 
 from pasture.own_values import numpy_generators
@@ -109,8 +109,12 @@ def renew(*, other_machine: bool = False) -> None:
     _observer.keep(_of_numpy.entropy)
     if _is_torch_renewed:
         _observer.torch_seed = torch_generator().seed()
-    if "uuid" in sys.modules and (_has_loaded or other_machine):  # which may have made one
+    if not (_has_loaded or other_machine):
+        return
+    if "uuid" in sys.modules:  # which may have made one
         _renew_uuid(sys.modules["uuid"], other_machine)
+    if "_sqlite3" in sys.modules:
+        _renew_sqlite(sys.modules["_sqlite3"])
 
 
 def _in_child() -> None:
@@ -143,6 +147,12 @@ def _seeded(library: str, call: str) -> Hazard:
         Reason.GENERATOR,
         fate="is the same in all workers",
     )
+
+
+def _renew_sqlite(library: ModuleType) -> None:
+    """SQLite seeds its generator again when another process opens a file: os_unix.c, `unixOpen`."""
+    with suppress(library.Error):
+        library.connect("file:/dev/null?mode=ro", uri=True).close()
 
 
 _from_library: _Generate | None = None

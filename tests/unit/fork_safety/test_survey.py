@@ -148,6 +148,28 @@ def test_an_open_sqlite_file_is_found_and_one_in_memory_is_not(tmp_path: Path) -
         assert texts() == []
 
 
+def test_a_sqlite_file_may_be_shared_that_is_only_read_without_a_lock_or_an_index(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "proj.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("CREATE TABLE datum (name); INSERT INTO datum VALUES (1), (2)")
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        assert database.execute("SELECT * FROM datum").fetchall() == [(1,), (2,)]
+        assert texts() == []
+        rows = database.execute("SELECT * FROM datum")
+        next(rows)
+        assert texts() == [f"the open SQLite database {path}"], "a lock that no child has"
+        rows.close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as reader:
+            reader.execute("SELECT * FROM datum").fetchall()
+            database.close()  # the reader keeps its file open
+            assert set(texts()) == {f"the open SQLite database {path}"}
+            assert len(texts()) == 2, "the reader maps the log's index"
+
+
 def test_threads_of_no_known_library_are_named_together() -> None:
     with running("lookout"):
         assert texts() == ["thread lookout"]
