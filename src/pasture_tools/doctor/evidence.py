@@ -121,6 +121,12 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
             hint="give the pid of the server's master, not that of a shell or a wrapper around it",
         )
     serves = served_by(master_pid, board, engines.ASGI, engines.WEB)
+    refusals: tuple[str, ...] = ()
+    if os.path.realpath(sys.executable) in files:
+        if (unsupported := current().unsupported) is not None:
+            refusals = (unsupported,)
+        else:
+            refusals = left_out_besides() or tuple(filter(None, (try_exit(),)))
     return Evidence(
         master_pid=master_pid,
         command=tree.command_of(master_pid),
@@ -136,7 +142,7 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
         notes=notes,
         imported=notes.imported_by(workers) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
-        refusals=_refusals() if os.path.realpath(sys.executable) in files else (),
+        refusals=refusals,
         spawned=len(tree.spawned_workers(master_pid)),
         preloads=board is not None and board.seal is not None and bool(board.seal.serves),
         usage=read_usage(master_pid),
@@ -162,12 +168,6 @@ def _by_package(pid: int) -> dict[str, InMemory]:
             name = package_of(file)
             found[name] = found.get(name, InMemory()) + size
     return found
-
-
-def _refusals() -> tuple[str, ...]:
-    if (unsupported := current().unsupported) is not None:
-        return (unsupported,)
-    return left_out_besides() or tuple(filter(None, (try_exit(),)))
 
 
 def try_exit(program: str = _EXIT_PROGRAM) -> str | None:

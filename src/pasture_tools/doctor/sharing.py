@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
-from pasture.proc.smaps import InMemory
 from pasture.serving.settings import SETTINGS
 from pasture_tools.display.units import count, megabytes
-from pasture_tools.doctor.evidence import Evidence, Worker
+from pasture_tools.doctor.evidence import Evidence
 from pasture_tools.doctor.findings import Finding
 from pasture_tools.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 
@@ -78,7 +77,12 @@ def _loads_late(seen: Evidence) -> bool:
 
 def own_data(seen: Evidence) -> Iterator[Finding]:
     """Data that a worker has built for itself before its first request."""
-    idle = [worker for worker in seen.workers if _is_unasked(worker, seen)]
+    idle = [
+        worker
+        for worker in seen.workers
+        if worker.at_start_bytes
+        if worker.requests == 0 or (seen.notes is not None and not worker.requests)
+    ]
     if seen.seal is None or not seen.seal.sealed or _is_loaded_late(seen):
         return  # most of it is not data that the worker made
     if not idle:
@@ -121,12 +125,6 @@ def _built_since(seen: Evidence) -> Iterator[Finding]:
     )
 
 
-def _is_unasked(worker: Worker, seen: Evidence) -> bool:
-    if not worker.at_start_bytes:
-        return False
-    return worker.requests == 0 or (seen.notes is not None and not worker.requests)
-
-
 def own_imports(modules: Mapping[str, int], largest: Sequence[str]) -> Iterator[Finding]:
     """Modules that a worker imported at its work, with their size: by name, largest first.
 
@@ -154,7 +152,9 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
         return
     if _is_loaded_late(seen):
         return  # all of the application is: `preload` says so
-    sizes = _late_packages(seen)
+    first = seen.workers[0].packages
+    late = set.intersection(*(set(worker.packages) for worker in seen.workers)) - seen.packages
+    sizes = {n: first[n] for n in sorted(late, key=lambda n: (-first[n].private_bytes, n))}
     names = [f"{name} ({megabytes(size.private_bytes)})" for name, size in sizes.items()]
     mapped = {name.partition(" ")[0].lower() for name in sizes}
     imported = Counter(package_of_module(module) for module in seen.imported)
@@ -195,14 +195,6 @@ def _not_in_every(seen: Evidence) -> str:
     if seen.notes is not None:
         return "every worker found its modules imported"
     return "no worker has mapped a library that the master has not"
-
-
-def _late_packages(seen: Evidence) -> dict[str, InMemory]:
-    """Packages that all workers have mapped and the master has not, largest first."""
-    each = [set(worker.packages) for worker in seen.workers]
-    late = set.intersection(*each) - seen.packages if each else set()
-    first = seen.workers[0].packages
-    return {n: first[n] for n in sorted(late, key=lambda n: (-first[n].private_bytes, n))}
 
 
 def pending_imports(seen: Evidence) -> Iterator[Finding]:

@@ -101,7 +101,11 @@ def _limit(usage: Usage | None) -> Iterator[Trouble]:
 
 def _killed(usage: Usage | None, workers: Sequence[Worker]) -> Iterator[Trouble]:
     if usage is not None and usage.oom_kills:
-        fit = _fitting(usage, workers)
+        # Workers as large as the largest that leave a tenth of the limit.
+        private = [one.memory.private_bytes for one in workers]
+        shared = max(0, usage.limit_bytes - usage.headroom_bytes - sum(private))
+        left = (1 - _NEAR) * usage.limit_bytes - shared
+        fit = max(0, int(left / max(1, max(private, default=1))))
         size = (
             f"{count(fit, 'worker')} of this size fit; " if workers and fit < len(workers) else ""
         )
@@ -112,14 +116,6 @@ def _killed(usage: Usage | None, workers: Sequence[Worker]) -> Iterator[Trouble]
             "the requests of a worker that was killed are lost",
             f"{size}fewer workers (`pasture size`), `--max-uss`, or a higher limit",
         )
-
-
-def _fitting(usage: Usage, workers: Sequence[Worker]) -> int:
-    """How many workers as large as the largest leave a tenth of the limit."""
-    private = [one.memory.private_bytes for one in workers]
-    shared = max(0, usage.limit_bytes - usage.headroom_bytes - sum(private))
-    left = (1 - _NEAR) * usage.limit_bytes - shared
-    return max(0, int(left / max(1, max(private, default=1))))
 
 
 def _leak(workers: Sequence[Worker]) -> Iterator[Trouble]:
