@@ -15,13 +15,13 @@ from pasture_tools.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 
 _MIN_LIBRARIES_BYTES = 100_000
 _MIN_LATE_BYTES = 1_000_000
-"""Private memory of libraries in each worker. Less is no obstacle."""
+"""Private memory of libraries in each worker that is an obstacle."""
 _MAX_NAMES = 12
 _MAX_PRELOADED = 5
 
 
 def preloading(seen: Evidence) -> Iterator[Finding]:
-    """Workers that loaded the application each for itself share little with the master."""
+    """Workers that each loaded the application share little with the master."""
     if seen.spawned:
         yield _spawned(seen)
         return
@@ -71,7 +71,7 @@ def _spawned(seen: Evidence) -> Finding:
 
 
 def _loads_late(seen: Evidence) -> bool:
-    """Whether workers may load the application: an engine that is known has loaded it before."""
+    """Whether workers may load the application: pasture's engines load it before the fork."""
     return seen.seal is None or (seen.seal.sealed and not seen.preloads)
 
 
@@ -84,7 +84,7 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
         if worker.requests == 0 or (seen.notes is not None and not worker.requests)
     ]
     if seen.seal is None or not seen.seal.sealed or _is_loaded_late(seen):
-        return  # most of it is not data that the worker made
+        return  # most of it is the application itself
     if not idle:
         yield from _built_since(seen)
         return
@@ -111,7 +111,7 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
 
 
 def _built_since(seen: Evidence) -> Iterator[Finding]:
-    """Data of workers that have served: whether a lifespan or requests built it is not known."""
+    """Data of workers that have served, built by a lifespan or by requests."""
     known = [w.memory.private_bytes - w.at_start_bytes for w in seen.workers if w.at_start_bytes]
     built = min(known, default=0)
     if built < MIN_PRIVATE_BYTES:
@@ -126,10 +126,10 @@ def _built_since(seen: Evidence) -> Iterator[Finding]:
 
 
 def own_imports(modules: Mapping[str, int], largest: Sequence[str]) -> Iterator[Finding]:
-    """Modules that a worker imported at its work, with their size: by name, largest first.
+    """Modules that a worker imported while serving, with their sizes, largest first.
 
     Args:
-        largest: of each the module, itself or below it, whose import brings the most.
+        largest: for each module, it or the one below it whose import brings the most.
     """
     total = sum(modules.values())
     if total < MIN_PRIVATE_BYTES:
@@ -151,7 +151,7 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
     if not seen.workers:
         return
     if _is_loaded_late(seen):
-        return  # all of the application is: `preload` says so
+        return  # the application is late, too: `preload` reports it
     first = seen.workers[0].packages
     late = set.intersection(*(set(worker.packages) for worker in seen.workers)) - seen.packages
     sizes = {n: first[n] for n in sorted(late, key=lambda n: (-first[n].private_bytes, n))}
@@ -181,7 +181,7 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
 
 
 def _not_in_every(seen: Evidence) -> str:
-    """There is no package that all workers have and the master has not; some may have some."""
+    """In words that no package is in all workers but not in the master."""
     count_of = Counter(name for worker in seen.workers for name in worker.packages)
     largest = {
         name: max(w.packages[name].private_bytes for w in seen.workers if name in w.packages)
@@ -198,10 +198,10 @@ def _not_in_every(seen: Evidence) -> str:
 
 
 def pending_imports(seen: Evidence) -> Iterator[Finding]:
-    """Lazy imports that were not made before the fork: each worker makes them."""
+    """Lazy imports that were pending at the fork: each worker makes them."""
     count = seen.seal.pending_imports if seen.seal is not None else None
     lazy = seen.notes.lazy if seen.notes is not None else ()
-    names = [name for name in lazy if name.rpartition(".")[0] not in lazy]  # not `copy.copy`, too
+    names = [name for name in lazy if name.rpartition(".")[0] not in lazy]
     pending = len(names) if count is None else count
     if not pending:
         return

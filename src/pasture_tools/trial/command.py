@@ -20,7 +20,7 @@ from pasture_tools.trial.servers.facts import TRIED
 from pasture_tools.trial.summary import best
 
 _MAX_WARM = 4
-"""A command line holds at most so many requests."""
+"""The largest number of requests in a command line."""
 
 
 def best_command(result: TrialResult) -> str:
