@@ -107,7 +107,7 @@ class SealReport:
 
     @property
     def mortal_types(self) -> tuple[TypeCount, ...]:
-        """Types of extensions with more than 1,000 mortal objects that may hold more than memory."""
+        """Types with more than 1,000 mortal objects, which may hold more than memory."""
         return tuple(one for step in self.steps for one in step.mortal_types)
 
     @property

@@ -73,8 +73,8 @@ _UVICORN = ServerFacts(
     install="pasture[uvicorn]",
     command=_uvicorn,
     served_by=("{app}", "--workers", "{workers}"),
-    stock="stock is plain uvicorn, which spawns workers that load the application each; under the "
-    "other policies the parent loads it and forks them",
+    stock="stock is plain uvicorn: each worker is spawned and loads the application; under the "
+    "other policies the parent loads it and forks the workers",
     stock_spawns=True,
     cannot=ONLY_GUNICORN,
     least_workers=2,
