@@ -240,7 +240,7 @@ def test_a_probe_ends_all_that_a_worker_ends_and_nothing_of_the_parents(
         env={"REGISTER": str(register)},
     )
     assert ("GET /hang: hung in wait (" in server.log) == (path == "/hang")
-    assert "it was killed" not in server.log
+    assert "and was killed" not in server.log
     board = {"exit", "hook", "atexit", "finalizer", "thread"}
     server.wait_for(
         lambda: rows(register) == dict.fromkeys(server.workers(), board), "rows of workers alone"

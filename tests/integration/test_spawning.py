@@ -331,4 +331,4 @@ def test_an_engine_that_forks_by_itself_refuses_it():
     command = [sys.executable, "-m", "pasture", "run", "--fork-spawned", "gunicorn", "app"]
     done = completed(command)
     assert done.returncode == 2
-    assert "--fork-spawned is of no use to gunicorn" in done.stderr
+    assert "gunicorn does not take --fork-spawned" in done.stderr

@@ -28,7 +28,7 @@ Loop = weakref.ref[asyncio.AbstractEventLoop]
 
 
 def survey(loop: Loop) -> tuple[Hazard, ...]:
-    """Objects that hold a loop that should be gone. Collects garbage, and may freeze the heap.
+    """Objects that hold a loop that has ended. Collects garbage, and may freeze the heap.
 
     In the only thread that runs, right before the seal. If anything holds it the heap is searched
     once, sealed objects included.
@@ -48,7 +48,7 @@ def survey(loop: Loop) -> tuple[Hazard, ...]:
 
 
 def leave(loop: Loop, closed: Closed) -> tuple[Hazard, ...]:
-    """Hazards of what cannot be used after the end of a warm-up's loop. Before any seal."""
+    """Hazards in objects that cannot be used after a warm-up's loop has ended. Before any seal."""
     gc.collect()
     bound = () if (held := loop()) is None else _bound(held)
     left = {id(one): _named(one, described) for one, described in bound}
@@ -64,7 +64,7 @@ def leave(loop: Loop, closed: Closed) -> tuple[Hazard, ...]:
 
 
 def _bound(held: asyncio.AbstractEventLoop) -> list[tuple[Any, str]]:
-    """Objects that hold a closed loop and fail because of it, and what they are in words."""
+    """Objects that hold a closed loop and fail because of it, each with a description."""
     found: list[tuple[Any, str]] = []
     for keeper in gc.get_referrers(held):
         name = _settle(keeper, held)
@@ -79,7 +79,7 @@ def _bound(held: asyncio.AbstractEventLoop) -> list[tuple[Any, str]]:
 
 
 def _named(one: Any, described: str) -> str:
-    """With the name under which a module has it, where it has one."""
+    """An object in words, with its name in a module where it has one."""
     for names in gc.get_referrers(one):
         if type(names) is dict and isinstance(module := names.get("__name__"), str):
             key = next((key for key, value in names.items() if value is one), None)

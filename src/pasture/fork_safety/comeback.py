@@ -1,6 +1,6 @@
-"""Which threads a forked child has again, once the hooks of the fork have run.
+"""The threads that a forked child has again once the hooks of the fork have run.
 
-One child is forked, lists its threads and is thrown away. A thread is known by the code that it
+One child is forked, lists its threads and exits. A thread is known by the code that it
 runs.
 """
 
@@ -16,10 +16,10 @@ from collections import Counter
 from collections.abc import Iterable
 
 _CHILD_S = 5.0
-"""A child whose hooks take longer has nothing that comes back."""
+"""Timeout for a child's hooks: after it no thread counts as coming back."""
 
 _returning: Counter[str] = Counter()
-"""What the child had."""
+"""Threads that the child had, by their code."""
 
 
 def target_of(thread: threading.Thread) -> str:
@@ -30,7 +30,7 @@ def target_of(thread: threading.Thread) -> str:
 
 
 def without_returning(threads: Iterable[threading.Thread]) -> list[threading.Thread]:
-    """Those of the threads that the child did not have again. All, before `try_once`."""
+    """The threads that the child did not have again; all before `try_once`."""
     left = Counter(_returning)
     missing = []
     for thread in threads:

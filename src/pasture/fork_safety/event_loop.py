@@ -1,4 +1,4 @@
-"""The objects that hang on an event loop of asyncio and work in no child: looked at, and closed.
+"""Objects of an event loop of asyncio that do not work in a child: surveyed and closed.
 
 A child has a loop of its own: tasks, timers and connections of the parent's do not run there, and
 what has kept that loop fails at its next use. `SurveyedLoop` looks for them. `close_all` closes
@@ -27,17 +27,16 @@ _IN_EACH = "start it in each worker"
 _OPEN_IN_EACH = "open it in each worker"
 
 _BY_ITSELF = ("anyio.", "asyncio.", "uvloop.")
-"""Modules whose objects that keep a loop ask for the running one when they are used again. Of
-asyncio that does not hold for its locks and queues."""
+"""Modules whose objects ask for the running loop at each use. asyncio's locks and queues do not."""
 
 BOUND = (asyncio.Lock, asyncio.Event, asyncio.Condition, asyncio.Semaphore, asyncio.Queue)
 """A task that waits for one binds it to the task's loop."""
 
 _SUSPENDED = (types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType, types.FrameType)
 _CALLS = (types.MethodType, types.BuiltinMethodType, types.CellType)
-CLOSE_S = 5.0  # for all of them: a pool waits for connections that are in use
+CLOSE_S = 5.0  # for all closes: a pool waits for connections that are in use
 _TASKS_END_S = 1.0  # for tasks to end by themselves
-_AFTER_CLOSE_S = 0.05  # transports close one or two rounds of the loop after they were asked to
+_AFTER_CLOSE_S = 0.05  # transports close one or two rounds of the loop after `close`
 
 _START_EACH = "start it in the lifespan's start, which runs in each worker"
 OWNERS = tuple(owned for library in LIBRARIES for owned in library.on_loop)
@@ -102,22 +101,22 @@ def _describe_dict(keeper: dict[Any, Any]) -> str | None:
 
 @dataclass(slots=True)
 class Closed:
-    """The outcome of closing what is on a loop."""
+    """The outcome of closing a loop's objects."""
 
-    # Objects that cannot be used again, unless they are gone meanwhile.
+    # Objects that cannot be used again, if they still exist.
     ended: list[weakref.ref[Any]] = field(default_factory=list)
     # Tasks that ran on the loop and run nowhere from now on.
     hazards: list[Hazard] = field(default_factory=list)
 
 
 async def close_usable() -> None:
-    """Close what can be used again on another loop. In a loop that goes on."""
+    """Close objects that can be used again on another loop. In a loop that goes on."""
     usable = [owner for owner in OWNERS if not owner.is_for_good]
     await _close(usable, lambda one, owner: not owner.is_kept(one))
 
 
 async def close_all(own: Collection[object]) -> Closed:
-    """End what is left on the running loop, which ends next, except the tasks `own`."""
+    """End all that is left on the running loop, except the tasks `own`: the loop ends next."""
     found = Closed()
     await _end_tasks(own, found)
     loop = asyncio.get_running_loop()
@@ -146,7 +145,7 @@ async def _end_tasks(own: Collection[object], found: Closed) -> None:
 
 
 def name_of_task(task: asyncio.Task[Any]) -> str:
-    """The function that a task runs, and the package that it is of."""
+    """The function that a task runs, and its package."""
     coroutine: Any = task.get_coro()
     name = getattr(coroutine, "__qualname__", task.get_name())
     frame = getattr(coroutine, "cr_frame", None)
@@ -158,7 +157,7 @@ async def _close(
     owners: Sequence[LoopOwned],
     may_close: Callable[[Any, LoopOwned], bool] = lambda one, owner: True,
 ) -> list[weakref.ref[Any]]:
-    """Close objects of these classes, class by class; those that are ended for good."""
+    """Close objects of these classes, class by class; returns those that cannot be used again."""
     ended: list[weakref.ref[Any]] = []
     loop = asyncio.get_running_loop()
     deadline = loop.time() + CLOSE_S

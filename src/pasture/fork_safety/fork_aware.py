@@ -1,8 +1,7 @@
 """Open connections that their library leaves to the parent: each child opens its own.
 
-Cards say so of the versions that were tried in children of a sealed parent
-(docs/results/agents.md). Others stay hazards, and so do connections that are in use. Closes
-nothing; walks the heap once.
+Cards name the versions that were tried in children of a sealed parent (docs/results/agents.md).
+Other versions, and connections in use, stay hazards. Closes nothing; walks the heap once.
 """
 
 from __future__ import annotations
@@ -23,12 +22,11 @@ _known: WeakSet[Any] = WeakSet()
 _noted_by = 0
 _noted: frozenset[int] = frozenset()
 _inherited: frozenset[int] = frozenset()
-"""Inodes of sockets that this process has noted as idle, and of those that its ancestors had. A
-library that has seen the new process no longer knows the latter."""
+"""Inodes of idle sockets of this process and its ancestors, which a library in a child forgets."""
 
 
 def sockets() -> frozenset[int]:
-    """Inodes of the connections that no child will use. In the parent, before the fork."""
+    """Inodes of connections that children will not use. In the parent, before the fork."""
     global _noted_by, _noted, _inherited
     if _noted_by != os.getpid():
         _inherited, _noted, _noted_by = _inherited | _noted, frozenset(), os.getpid()

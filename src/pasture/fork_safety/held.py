@@ -1,8 +1,8 @@
-"""What the import of an application holds that its workers would share, or lack, after a fork.
+"""Objects of an application's import that its workers would share, or lack, after a fork.
 
 A plain server imports the application in each worker: each has its own threads, locks, listeners,
-processes. Looked at before and after, by what the kernel and the
-interpreter list, not by names of packages. Closes nothing.
+processes. Compares lists of the kernel and the interpreter before and after the import, whatever
+the packages are. Closes nothing.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ _START = "start it in each worker, in post_fork or at the first use"
 _OF_MEMORY = ("/dev/zero", "/memfd:", "/dev/shm/")
 _OWN_MEMORY = "/memfd:pasture"
 _END_S = 2.0
-"""Time for a process to end that is asked to."""
+"""Time for a process to end after SIGTERM."""
 
 _TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
 _SET_BY_ALL = frozenset((signal.SIGINT, signal.SIGTERM))
-"""A server sets these in its workers."""
+"""Signals that a server handles in its workers."""
 
 
 class Import:
-    """The import of an application in the parent, from now on. One at a time.
+    """The import of an application in the parent, from the making of this on. One at a time.
 
     Args:
-        signals: those whose handlers the server sets after it, in its workers or for them.
+        signals: signals that the server handles after the import, in its workers or for them.
     """
 
     def __init__(self, signals: Collection[int] = ()) -> None:
-        """Note what is there before it, the server's own."""
+        """Note the server's own objects, which are there before the import."""
         files = open_files()
         self._files = frozenset((what.st_dev, what.st_ino) for _, what in files)
         self._children, self._mapped, self._pipes = _children(), _shared_memory(), _pipes(files)
@@ -74,11 +74,11 @@ class Import:
         self._origins.start()
 
     def end(self) -> None:
-        """Hear no more of it. Also where it failed."""
+        """Stop listening. Also after a failed import."""
         self._origins.stop()
 
     def undo(self) -> None:
-        """End what the import has started and created, as far as it is known.
+        """End what the import is known to have started and created.
 
         Before this process starts again, and after its `atexit` functions, which run as at the end
         of a worker that has imported. Processes that they leave are ended, and files that the
@@ -99,7 +99,7 @@ class Import:
                 os.unlink(path)  # noqa: PTH108  no folder
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """What it holds. In the parent, after it; where there are threads the first look forks."""
+        """What the import holds. In the parent, after it. With threads the first call forks."""
         found = tuple(self._of_survey())  # it may collect garbage, which closes files
         files, children = open_files(), _children() - self._children
         memory = _shared_memory() - self._mapped
@@ -109,7 +109,7 @@ class Import:
         return (*found, *self._files_held(files), *others)
 
     def _of_survey(self) -> Iterator[Hazard]:
-        """Threads, connections and what libraries say, where no child has them again."""
+        """Threads, connections and hazards of libraries that a child does not have again."""
         others = [one for one in threading.enumerate() if one is not threading.current_thread()]
         if others and not self._is_tried:
             self._is_tried = True
@@ -117,13 +117,10 @@ class Import:
         found = Counter(survey.survey_without_garbage()) - self._hazards
         for hazard in found.elements():
             if hazard.kind is Reason.THREAD:
-                yield replace(hazard, where=self._line_of_thread(hazard, others))
+                lines = (self._origins.of_thread(one) for one in others if one.name in hazard.what)
+                yield replace(hazard, where=next(filter(None, lines), ""))
             else:
                 yield hazard
-
-    def _line_of_thread(self, hazard: Hazard, threads: list[threading.Thread]) -> str:
-        lines = [self._origins.of_thread(one) for one in threads if one.name in hazard.what]
-        return next(filter(None, lines), "")
 
     def _files_held(self, files: Files) -> Iterator[Hazard]:
         for number, what in files:
@@ -178,7 +175,7 @@ def _shared(what: str, kind: Reason, where: str, hint: str) -> Hazard:
 
 
 def _children() -> frozenset[int]:
-    """Without the tracker of multiprocessing's resources, which children share or replace.
+    """Children, except multiprocessing's resource tracker, which children share or replace.
 
     Source: proc_tid_children(5); without it all processes are asked for their parent.
     """
@@ -201,7 +198,7 @@ def _name_of_process(pid: int) -> str:
 
 
 def _shared_memory() -> frozenset[own_memory.Memory]:
-    """Name and inode of each writable mapping that a fork would share and no file outlives."""
+    """Name and inode of each writable mapping that a fork shares, except of lasting files."""
     try:
         maps = parse_maps((_SELF / "maps").read_text("utf-8", "replace"))
     except OSError:
@@ -216,9 +213,8 @@ def _shared_memory() -> frozenset[own_memory.Memory]:
 
 
 def _pipes(files: Files) -> frozenset[int]:
-    """Inodes of the pipes of which both ends are here: what one worker writes, another would read.
-
-    libev makes those of a hub of gevent again in each child.
+    """Inodes of the pipes with both ends here: what one worker writes, another would read. libev
+    makes the pipes of a hub of gevent again in each child.
     """
     return frozenset(set.intersection(*pipe_ends(files)))
 
@@ -231,7 +227,7 @@ def _timers() -> Iterator[object]:
 
 
 def _handlers() -> Mapping[int, tuple[object, int]]:
-    """What handles each signal: an object of Python's, and whether C code does.
+    """The handler of each signal: a Python object, and whether C code handles it.
 
     A plain worker sets the server's handlers first, and its import then replaces them.
     """

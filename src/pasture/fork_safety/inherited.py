@@ -1,9 +1,8 @@
-"""Objects of the standard library that a forked child puts in order, so that they work there.
-
-Executors and listeners of logging whose threads stayed in the parent, what multiprocessing does in
-its own children alone, and processes that are not this one's children. The hook comes after those
-of the modules: some forget at a fork what a new object would use. A step that fails hinders no
-other. Imports nothing, and looks into `sys.modules`.
+"""Objects of the standard library that a forked child repairs, so that they work there: executors
+and listeners of logging whose threads stayed in the parent, what multiprocessing repairs in its own
+children only, and processes that are not this one's children. The hook comes after those of the
+modules: some forget at a fork what a new object would use. A step that fails hinders no other.
+Imports nothing, and looks into `sys.modules`.
 
 Source: CPython 3.11 to 3.15 Lib/concurrent/futures/thread.py and process.py,
 Lib/multiprocessing/process.py and util.py, Lib/logging/handlers.py, Lib/queue.py.
@@ -23,13 +22,13 @@ from weakref import WeakSet
 
 _THREADS, _PROCESSES = "concurrent.futures.thread", "concurrent.futures.process"
 _FORKING = ("multiprocessing.popen_fork", "multiprocessing.forkserver")
-"""They take these steps in their children by themselves."""
+"""Modules that take these steps in their children themselves."""
 
 _executors: WeakSet[Any] = WeakSet()
-"""Those that have threads: a fork clears the list that their module has."""
+"""Executors with threads: a fork clears their module's list."""
 _listeners: WeakSet[Any] = WeakSet()
 _before: WeakSet[threading.Thread] | None = None
-"""Threads of the engine, and of what it has imported as it does without pasture."""
+"""Threads of the engine and of its own imports."""
 _is_noted = _is_passed_on = False
 _modules = _hooks = 0
 
@@ -42,7 +41,7 @@ def begin() -> None:
 
 
 def note() -> None:
-    """Have each child put in order what is here now. In the parent, before the forks."""
+    """Note what each child repairs. In the parent, before the forks."""
     global _is_noted, _modules, _hooks
     _is_noted = True
     if len(sys.modules) != _modules:  # those of new modules come before the last one
@@ -59,7 +58,7 @@ def note() -> None:
 
 @contextmanager
 def passed_on() -> Iterator[None]:
-    """Fork in the `with` block a child that forks once more and ends: that one is put in order."""
+    """Fork in the `with` block a child that forks again and ends: its child repairs the objects."""
     global _is_passed_on
     _is_passed_on = True
     try:
@@ -69,12 +68,12 @@ def passed_on() -> Iterator[None]:
 
 
 def comes_back(thread: threading.Thread) -> bool:
-    """Whether a child has it again, at once or at its first use."""
+    """Whether a child has the thread again, at once or at its first use."""
     return is_idle_in_executor(thread) or _listener_of(thread) is not None
 
 
 def _listener_of(thread: threading.Thread) -> Any:
-    """The listener of logging whose thread it is, waiting for a line; None for another one."""
+    """The listener of logging whose idle thread this is; None for another thread."""
     listener: Any = getattr(getattr(thread, "_target", None), "__self__", None)
     theirs: Any = _class("logging.handlers", "QueueListener")
     own: Any = type(listener)
@@ -88,7 +87,7 @@ def _listener_of(thread: threading.Thread) -> Any:
 
 
 def is_idle_in_executor(thread: threading.Thread) -> bool:
-    """Whether it is one of an executor that has nothing to do, and starts threads in a child."""
+    """Whether it belongs to an idle executor, which starts threads in a child."""
     with suppress(AttributeError, LookupError, TypeError):
         executor = thread._args[0]()  # type: ignore[attr-defined]
         idle, threads = executor._idle_semaphore._value, executor._threads
@@ -115,9 +114,9 @@ def _note(reference: Callable[[], Any]) -> None:
 
 
 def put_in_order(caller: FrameType | None = None) -> None:
-    """Put in order what was inherited, in each child of the process that has noted it.
+    """Repair what was inherited, in each child of the process that has noted it.
 
-    Right after the fork. `caller` is what has forked, if that is Python's.
+    Right after the fork. `caller` is the Python frame that forked, if any.
     """
     global _is_noted, _is_passed_on
     if not _is_noted or _is_passed_on:
@@ -134,7 +133,7 @@ def put_in_order(caller: FrameType | None = None) -> None:
 def _steps(caller: FrameType | None) -> Iterator[Callable[[], object]]:
     yield _forget_processes
     yield _forget_forkserver
-    for executor in list(_executors):  # one that has work left is as the fork has copied it
+    for executor in list(_executors):  # an executor with work stays as the fork has copied it
         if issubclass(type(executor), _class(_THREADS, "ThreadPoolExecutor")):
             yield partial(_empty_of_threads, executor)
         elif issubclass(type(executor), _class(_PROCESSES, "ProcessPoolExecutor")):
@@ -148,13 +147,13 @@ def _steps(caller: FrameType | None) -> Iterator[Callable[[], object]]:
 
 
 def _forget_processes() -> None:
-    """multiprocessing ends its daemons and waits for its children at the end of each process."""
+    """Forget the parent's children: multiprocessing would end or await them at the exit."""
     children: set[Any] = getattr(sys.modules.get("multiprocessing.process"), "_children", set())
     children.difference_update([one for one in children if one._parent_pid != os.getpid()])
 
 
 def _forget_forkserver() -> None:
-    """A process can wait for its own fork server alone: each starts one when it needs it."""
+    """Forget the parent's fork server, for which only the parent can wait."""
     server: Any = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
     if server is None or server._forkserver_pid is None:
         return
@@ -198,7 +197,7 @@ def _empty_of_processes(executor: Any) -> None:
 
 
 def _listen_again(listener: Any) -> None:
-    """The parent's thread may hold a lock of the queue, and stays the first in line for a line."""
+    """Start a listener's thread on a new queue: the old one may be locked."""
     lines = listener.queue
     if hasattr(lines, "mutex"):
         type(lines).__init__(lines, lines.maxsize)
@@ -207,7 +206,7 @@ def _listen_again(listener: Any) -> None:
 
 
 def _unlist(module: str, name: str, threads: Iterable[Any]) -> None:
-    """At the end of the process they would be woken and joined."""
+    """Remove threads that the end of the process would wake and join."""
     listed = getattr(sys.modules.get(module), name, {})
     for thread in threads:
         listed.pop(thread, None)

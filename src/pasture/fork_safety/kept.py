@@ -25,7 +25,7 @@ _engines: WeakSet[Any] = WeakSet()
 _owner = 0
 _hooked = False
 _parked: list[Any] = []
-"""Connections of the parent, in a child: their end would be sent through the parent's stream."""
+"""The parent's connections, in a child: their end would be sent through the parent's stream."""
 
 
 def django_connections() -> list[Any]:
@@ -45,7 +45,7 @@ def made_by(handler: Any) -> list[Any]:
 
 
 def is_in_transaction(connection: Any) -> bool:
-    """Whether Django is inside of `transaction.atomic()` there."""
+    """Whether a connection of Django's is inside `transaction.atomic()`."""
     return connection.connection is not None and bool(getattr(connection, "in_atomic_block", False))
 
 
@@ -64,7 +64,7 @@ def forget() -> None:
     global _owner
     if not _owner or _owner == os.getpid():
         return
-    _owner = 0  # what this process opens itself, its own children do not forget
+    _owner = 0  # children of this process do not forget connections that it opens itself
     for connection in django_connections():
         with suppress(Exception):
             _forget_django(connection)
@@ -78,7 +78,7 @@ def forget() -> None:
 
 
 def _forget_django(connection: Any) -> None:
-    """Source: Django 3.2 to 6.1, db/backends/base/base.py (`connect`, `ensure_connection`)."""
+    """Have Django connect again. Source: Django 3.2 to 6.1, db/backends/base/base.py."""
     pools = getattr(connection, "_connection_pools", None)
     if pools:
         _parked.append(dict(pools))
@@ -104,7 +104,7 @@ def _detach(connection: Any) -> None:
 
 
 def _idle_of(engine: Any) -> Iterator[Any]:
-    """Source: SQLAlchemy 1.4 to 2.1, pool/impl.py (`QueuePool`), pool/base.py."""
+    """Idle connections of a pool. Source: SQLAlchemy 1.4 to 2.1, pool/impl.py (`QueuePool`)."""
     for record in list(getattr(getattr(engine.pool, "_pool", None), "queue", ())):
         found = getattr(record, "dbapi_connection", None)
         if found is not None:

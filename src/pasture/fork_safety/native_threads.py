@@ -1,7 +1,7 @@
-"""Threads that no Python code has started: runtimes of Rust, C++ and C, which no child has.
+"""Native threads of runtimes in Rust, C++ and C, which a child does not have.
 
 A child in which such a runtime believes that its threads run waits for them for ever. Those that
-are not known to notice a fork are hazards. Whose a thread is, its stack says (`proc/stacks.py`).
+are not known to notice a fork are hazards. A thread's stack shows its package (`proc/stacks.py`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class NativeThread(NamedTuple):
 
 
 def hazards() -> Iterator[Hazard]:
-    """One for each package whose native threads run here and do not cope with a fork."""
+    """A hazard for each package whose native threads run here and do not cope with a fork."""
     found: dict[tuple[str, str], list[str]] = {}
     if not (threads := _native_threads()):
         return
@@ -77,9 +77,8 @@ def hazards() -> Iterator[Hazard]:
 
 
 def _of_the_interpreter(threads: Sequence[NativeThread]) -> Iterator[Hazard]:
-    """Threads of the interpreter that `threading` does not know of: started by `_thread`, or in C.
-
-    Those have no Python code to run: `faulthandler` has the only one.
+    """The interpreter's threads that `threading` does not know: started by `_thread`, or in C.
+    faulthandler has the only one in C.
     """
     if not threads:
         return
@@ -102,7 +101,7 @@ def _is_of_interpreter(thread: NativeThread) -> bool:
 
 
 def copes(name: str, package: str, files: Sequence[str]) -> bool:
-    """Whether it is known that children do without a thread, or known by other means if they do."""
+    """Whether children are known to do without a thread, or another check decides it."""
     if _COPE_BY_NAME.match(name) or package.startswith(_ELSEWHERE):
         return True
     return bool(files) and bool(_COPE.search(files[0]))

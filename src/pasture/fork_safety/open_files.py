@@ -1,11 +1,10 @@
-"""The open files of this process, and where a stream leads to. Opens, closes and changes none.
-
-They are listed once for all that looks at one moment: `open_files` is handed on.
+"""The open files of this process, and where a stream leads to. Opens, closes and changes none. The
+list is read once and handed on, so that all checks see the same moment.
 """
 
 from __future__ import annotations
 
-import _socket  # not `socket`: most parents have it, the others would have it sealed in
+import _socket  # not `socket`: parents without it would have it sealed in
 import fcntl
 import os
 import stat
@@ -25,10 +24,10 @@ Files = Sequence[tuple[int, os.stat_result]]
 
 
 def open_files() -> Files:
-    """Those that are open now."""
+    """The files that are open now."""
     try:
         numbers: Iterable[int] = [int(path.name) for path in _FILES.iterdir()]
-    except OSError:  # without /proc: all that there can be, within reason
+    except OSError:  # without /proc: the first numbers
         numbers = range(min(os.sysconf("SC_OPEN_MAX"), _MAX))
     found = []
     for number in numbers:
@@ -38,7 +37,7 @@ def open_files() -> Files:
 
 
 def name_of(number: int) -> str:
-    """Path of an open file, as far as it is known."""
+    """Path of an open file; its number where the path is unknown."""
     try:
         return os.fspath((_FILES / str(number)).readlink())
     except OSError:
@@ -75,7 +74,7 @@ def is_only_read(number: int, files: Files) -> bool:
 
 
 class Socket(NamedTuple):
-    """What a socket is."""
+    """Kind, state and ends of a socket."""
 
     number: int
     inode: int
@@ -128,7 +127,7 @@ def _describe_in_python(number: int, inode: int) -> Socket | None:
 
 
 def _words(address: Callable[[], Any]) -> str | None:
-    """An address as the extension has it; None where there is no such end."""
+    """An address of the extension's in words; None for an end that does not exist."""
     try:
         found = address()
     except OSError:

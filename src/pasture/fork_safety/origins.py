@@ -1,7 +1,6 @@
-"""Which line of the program made a thread, a lock, a connection, while an application is imported.
-
-Audit events name what is made, and the callers' frames who asked for it. Keeps numbers and texts,
-never the objects themselves. Source: the table of audit events of CPython's documentation.
+"""The lines of the program that make threads, locks and connections while an application is
+imported. Audit events name what is made, the callers' frames where. Keeps numbers and texts, never
+the objects themselves. Source: the table of audit events of CPython's documentation.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _EXCLUSIVE = os.O_CREAT | os.O_EXCL
 
 
 class Origins:
-    """Hears what is made from `start` to `stop`.
+    """Records what is made from `start` to `stop`.
 
     Attributes:
         created: paths that were created exclusively, temporary folders among them, with the line.
@@ -54,7 +53,7 @@ class Origins:
         return number in self._bound
 
     def of_database(self, path: str) -> str | None:
-        """The line that opened a database of SQLite; None for a file that none was opened in."""
+        """The line that opened a SQLite database; None for another file."""
         return self._databases.get(os.path.realpath(path))
 
     def of_process(self) -> str:

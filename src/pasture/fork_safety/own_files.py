@@ -1,6 +1,6 @@
-"""Regular files that an import has opened: each child gets an open file of its own, where it stood.
+"""Regular files that an import has opened: each child gets its own open file, at the same position.
 
-A fork shares the place in a file: two workers that read on would each get half of the lines.
+A fork shares the position in a file: two workers that read on would each get half of the lines.
 Invariant: what was open before the import is not touched, nor is the parent's. A file that is only
 written, is locked, or cannot be opened again, stays shared.
 """
@@ -16,7 +16,7 @@ from contextlib import suppress
 from pasture.fork_safety.open_files import Files, is_locked
 
 _OF_PATHS = os.O_NOFOLLOW | os.O_TMPFILE
-"""They stay among the flags of a file that was opened so; its path in /proc is a link."""
+"""Flags that an open file keeps and a second `open` must not have: its path in /proc is a link."""
 
 _File = tuple[int, int, int]
 """Number, device and inode."""
@@ -33,34 +33,28 @@ def begin(files: Files) -> None:
 
 
 def note(files: Files) -> None:
-    """Remember what children get for their own. In the parent, before the forks."""
+    """Note the files that each child opens again. In the parent, before the forks."""
     global _noted
     found = frozenset(_regular(files)) - (_before or frozenset())
     _noted = frozenset(one for one in found if not is_locked(one[0]))
 
 
 def take() -> None:
-    """Open what was noted again. In each child, right after the fork; not in its own children."""
+    """Open the noted files again. In each child, right after the fork; not in its own children."""
     global _noted
     noted, _noted = _noted, frozenset()
     for number, device, inode in noted:
         with suppress(OSError):
             what = os.fstat(number)
             if (what.st_dev, what.st_ino) == (device, inode):
-                _open_again(number)
-
-
-def _open_again(number: int) -> None:
-    flags = fcntl.fcntl(number, fcntl.F_GETFL)
-    if flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH:
-        replace(number, f"/proc/self/fd/{number}")
+                flags = fcntl.fcntl(number, fcntl.F_GETFL)
+                if flags & os.O_ACCMODE != os.O_WRONLY and not flags & os.O_PATH:
+                    replace(number, f"/proc/self/fd/{number}")
 
 
 def replace(number: int, path: str) -> None:
-    """Open a path in the place of a file, with its flags and its position.
-
-    Raises:
-        OSError: it stays what it was.
+    """Replace an open file by its path, opened with the same flags and position. Raises: OSError:
+    the open file is unchanged.
     """
     flags = fcntl.fcntl(number, fcntl.F_GETFL) & ~_OF_PATHS
     own = os.open(path, flags | os.O_CLOEXEC)

@@ -1,12 +1,12 @@
-"""Shared memory that an import has made and no name leads to: each child gets a copy for its own.
+"""Nameless shared memory that an import has made: each child gets its own copy.
 
 A plain server imports the application in each worker: a semaphore, `Value` or `Array` of
-`multiprocessing`, an anonymous mapping are one worker's and its children's. So a child copies what
-lies there at its fork into a memory file, maps that at the same addresses, and puts it over each
-descriptor of the old one.
+`multiprocessing`, an anonymous mapping are one worker's and its children's. So a child copies the
+content at its fork into a memory file, maps that at the same addresses, and replaces each
+descriptor of the old memory.
 
-Owns which memory, and the copy. Invariant: what was mapped before the import, or has a name, is not
-touched, nor is the parent's. A child that gets no memory of its own ends.
+Owns the choice of the memory, and the copy. Invariant: what was mapped before the import, or has a
+name, is not touched, nor is the parent's. A child that gets no memory of its own ends.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pasture.proc.maps import Mapping, parse_maps
 _ANONYMOUS = "/dev/zero (deleted)"
 _FOLDER = Path("/dev/shm")
 _MAX_BYTES = 64 << 20
-"""Each child copies it at its fork."""
+"""Limit of the memory that each child copies at its fork."""
 _STATUS = 71
 """EX_OSERR of sysexits.h."""
 
 Memory = tuple[str, int]
-"""Name and inode of what is mapped, as the kernel lists it."""
+"""Name and inode of mapped memory, as the kernel lists it."""
 
 _chosen: frozenset[Memory] = frozenset()
 _noted: frozenset[Memory] = frozenset()
 
 
 def choose(found: Collection[Memory]) -> frozenset[Memory]:
-    """Those that each child gets a copy of. In the parent, right after the import."""
+    """The memory that each child gets a copy of. In the parent, right after the import."""
     global _chosen
     _chosen = frozenset()
     if found and _can_copy() and not _holds_semaphore():
@@ -51,13 +51,13 @@ def choose(found: Collection[Memory]) -> frozenset[Memory]:
 
 
 def note() -> None:
-    """Have each child copy what was chosen. In the parent, before the forks."""
+    """Have each child copy the chosen memory. In the parent, before the forks."""
     global _noted
     _noted = _chosen
 
 
 def take() -> None:
-    """Copy what was noted. In each child, right after the fork; not in its own children."""
+    """Copy the noted memory. In each child, right after the fork; not in its own children."""
     global _noted, _chosen
     noted, _noted = _noted, frozenset()
     if not noted:
@@ -66,12 +66,15 @@ def take() -> None:
         _chosen = frozenset(map(_own, _parts_of(noted)))
     except Exception as error:  # it must not write into the memory of another one
         with suppress(OSError):
-            os.write(2, f"pasture: this process gets no memory of its own: {error!r}\n".encode())
+            os.write(
+                2,
+                f"pasture: shared memory could not be copied: {error!r}\n".encode(),
+            )
         os._exit(_STATUS)
 
 
 def _parts_of(memory: Collection[Memory]) -> list[list[Mapping]]:
-    """The mappings of each."""
+    """The mappings of each piece of memory."""
     found = parse_maps(os.fsdecode(Path("/proc/self/maps").read_bytes()))
     theirs = sorted((one for one in found if _key(one) in memory), key=_key)
     return [list(group) for _, group in groupby(theirs, _key)]
@@ -81,7 +84,7 @@ def _key(one: Mapping) -> Memory:
     return one.path, one.inode
 
 
-# What a child can have for its own
+# What a child can copy
 
 
 def _can_copy() -> bool:
@@ -94,7 +97,7 @@ def _can_copy() -> bool:
 
 
 def _holds_semaphore() -> bool:
-    """multiprocessing makes each child forget what its parent holds, and a worker would hold it."""
+    """Whether this process holds a semaphore: a copy in each worker would be held for ever."""
     kind = getattr(sys.modules.get("multiprocessing.synchronize"), "SemLock", None)
     return kind is not None and any(one._semlock._count() for one in instances([kind]))
 
@@ -108,7 +111,7 @@ def _copied(found: Collection[Memory]) -> Iterator[Memory]:
 
 
 def _is_readable(one: Mapping) -> bool:
-    """To its end: behind that of the file there is nothing to read."""
+    """Whether a mapping can be read to its end: it may be longer than its file."""
     if one.permissions not in ("rw-s", "r--s"):
         return False
     with suppress(OSError), Path("/proc/self/mem").open("rb", buffering=0) as memory:
@@ -118,7 +121,7 @@ def _is_readable(one: Mapping) -> bool:
 
 
 def _is_one_process_s(parts: list[Mapping]) -> bool:
-    """Whether no process finds it by a name, and all there is of it is mapped."""
+    """Whether the memory has no name for other processes, and is mapped completely."""
     files = _files_of(parts)
     if files:
         return all(_is_nameless(*one, parts) for one in files)
@@ -148,7 +151,7 @@ def _is_nameless(number: int, what: os.stat_result, parts: list[Mapping]) -> boo
 
 
 def _is_unlinked_semaphore(one: Mapping) -> bool:
-    """Its file is closed, and was mapped under a first name, which is gone in any case.
+    """Whether a mapping is an unlinked semaphore: its file is closed, its first name is gone.
 
     Source: glibc sysdeps/pthread/sem_open.c.
     """

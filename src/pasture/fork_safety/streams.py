@@ -1,10 +1,11 @@
 """Connected streams that children would share with their parent, and what children get instead.
 
-Two processes that read one stream take each other's answers. So an engine that forks workers lays
-a dead end over each in the child, before other code: to its client it looks like a server that has
-closed an idle connection. Owns which streams, by what the kernel says of them; the C side
-(`native/process/streams.c`) owns how. Invariant: no flag of an open file is changed, and what was
-open before the application was loaded is never touched. docs/internals/child-and-exit.md says why.
+Two processes that read one stream take each other's answers. So an engine that forks workers
+replaces each stream in the child by a dead end, before other code runs: its client sees a server
+that has closed an idle connection. Owns the choice of the streams, by what the kernel reports; the
+C side (`native/process/streams.c`) owns the replacement. Invariant: no flag of an open file is
+changed, and what was open before the application was loaded is never touched.
+docs/internals/child-and-exit.md says why.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NETWORK = (_socket.AF_INET, _socket.AF_INET6, getattr(_socket, "AF_VSOCK", -1))
 _HEX = frozenset("0123456789abcdef")
 _EPOLL = "anon_inode:[eventpoll]"
 _QUEUES = ("[io_uring]", "inotify", "[fanotify]", "[timerfd]")
-"""Files in no file system from which one process takes what is for all. Source: fs/ of Linux."""
+"""Anonymous files from which one process takes events meant for all. Source: fs/ of Linux."""
 
 _EACH = "make it in each worker"
 
@@ -48,7 +49,7 @@ Isolate = Callable[[tuple[tuple[int, int], ...], tuple[int, ...]], None]
 @dataclass(frozen=True, slots=True)
 class _Noted:
     sockets: frozenset[tuple[int, int]]  # number and inode of each that may be shared at a fork
-    shared: tuple[tuple[int, int], ...]  # of those that were so when this was noted
+    shared: tuple[tuple[int, int], ...]  # of the streams that were shared when this was noted
     epolls: tuple[int, ...]
     isolate: Isolate
 
@@ -56,9 +57,9 @@ class _Noted:
 _before: set[int] | None = None
 """Inodes of the sockets that were open before the application was loaded."""
 _unnamed_before: frozenset[int] = frozenset()
-"""Numbers of epolls and the like, which have one inode in common."""
+"""Numbers of epolls and similar files that were open before: they have one inode in common."""
 _kept: set[int] = set()
-"""Inodes of those that are reported, and that children share all the same."""
+"""Inodes of streams that are reported and that children share nevertheless."""
 _noted: _Noted | None = None
 _hooked = False
 
@@ -102,15 +103,16 @@ def connected(files: Files) -> tuple[Socket, ...]:
 
 
 def keep(number: int) -> None:
-    """Leave a stream to children: it is handed to one on purpose, or plain would share it, too."""
+    """Leave a stream to children, for one that is passed on purpose or that plain Python shares."""
     _kept.add(os.fstat(number).st_ino)
 
 
 def note() -> None:
-    """Remember what children must not use, or have to put in order (`inherited`).
+    """Note what children must not use, or repair (`inherited`).
 
-    In the parent, before the forks; may be repeated. A stream that is opened later is left alone:
-    accepted, and handed to a child. Where the extension cannot be used, so are all streams.
+    In the parent, before the forks; may be repeated. Streams that are opened later are left alone,
+    as one that is accepted and passed to a child. So are all streams where the extension cannot be
+    used.
     """
     global _noted
     files = open_files()
@@ -134,7 +136,7 @@ def note() -> None:
 
 
 def isolate() -> None:
-    """Lay a dead end over each noted stream. In each child of the process that has noted them.
+    """Replace each noted stream by a dead end. In each child of the process that has noted them.
 
     The child's own children are as without pasture. After a fork of C code call it by hand, and
     `inherited.put_in_order` next.
@@ -153,12 +155,12 @@ def isolate() -> None:
         found = noted.shared
     epolls = tuple(number for number in noted.epolls if _is_parents(number))
     if found or epolls:
-        with suppress(OSError, MemoryError):  # all others are done
+        with suppress(OSError, MemoryError):  # the rest is done
             noted.isolate(found, epolls)
 
 
 def _is_parents(epoll: int) -> bool:
-    """Whether it watches what the parent's does. A C library may have made its own at the fork."""
+    """Whether an epoll is the parent's: a C library may have made its own at the fork."""
     try:
         own, theirs = (_watched(pid, epoll) for pid in (os.getpid(), os.getppid()))
     except OSError:
@@ -172,7 +174,7 @@ def _watched(pid: int, epoll: int) -> bytes:
 
 
 def shared(sockets: Sequence[Socket]) -> tuple[Socket, ...]:
-    """Those of which two processes would take each other's bytes. Pure.
+    """The streams of which two processes would take each other's bytes. Pure.
 
     One that was accepted here, as a server does that forks for each, is the child's to answer.
     """
@@ -200,7 +202,7 @@ def _leads_away(one: Socket, ends: Collection[tuple[str, str]]) -> bool:
 
 
 def _is_name(address: str) -> bool:
-    """Whether a program chose it: an end that passes credentials gets one of five hex digits.
+    """Whether a program chose the name: the kernel gives names of five hex digits.
 
     Source: Linux net/unix/af_unix.c, unix_autobind.
     """
@@ -210,9 +212,8 @@ def _is_name(address: str) -> bool:
 
 
 def _is_written_only(one: Socket) -> bool:
-    """Something was sent, and no byte has come back: as logging over TCP.
-
-    There are no answers to mix up, and its client, which never reads, would lose what it writes.
+    """Whether the stream has sent and not received, as for logging over TCP. It has no answers to
+    mix up, and its client, which never reads, would lose what it writes.
     """
     return one.received == 0 and one.acked > 1
 
@@ -226,7 +227,7 @@ def _described(numbers: Iterator[int]) -> list[Socket]:
 
 
 def _not_kept(sockets: Sequence[Socket]) -> tuple[tuple[int, int], ...]:
-    """Their numbers and inodes."""
+    """Numbers and inodes of the streams that are not left to children."""
     return tuple((one.number, one.inode) for one in sockets if one.inode not in _kept)
 
 
@@ -245,7 +246,7 @@ def _unnamed(files: Files) -> Iterator[tuple[int, str]]:
 
 
 def undividable(files: Files) -> Iterator[Hazard]:
-    """What the application has made, that several processes would use, and no dead end divides."""
+    """Files of the application that processes would share and a dead end cannot replace."""
     for number, name in _unnamed(files):
         kind = name.removeprefix("anon_inode:")
         if kind in _QUEUES and number not in _unnamed_before:
@@ -256,9 +257,8 @@ def undividable(files: Files) -> Iterator[Hazard]:
 
 
 def loops(*, are_foreign: bool) -> Iterator[Hazard]:
-    """Event loops that are not closed: asyncio's own, or those of other libraries.
-
-    What the latter wait with cannot be replaced under them.
+    """Event loops that are not closed: asyncio's own, or those of other libraries, whose epolls
+    cannot be replaced.
     """
     events: Any = sys.modules.get("asyncio.events")
     own: Any = getattr(sys.modules.get("asyncio.base_events"), "BaseEventLoop", None)

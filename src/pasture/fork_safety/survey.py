@@ -26,11 +26,11 @@ _NEVER_GARBAGE = (Reason.THREAD, Reason.NATIVE_THREAD, Reason.GEVENT_HUB)
 
 START_EACH = "start it in each worker, in post_fork or the start of the lifespan"
 CLOSE_OR_OPEN = "close it in a function under @pasture.before_fork, or open it in each worker"
-"""Hints for what is of no known library."""
+"""The hint for files of unknown libraries."""
 
 
 def survey() -> tuple[Hazard, ...]:
-    """Hazards in what children will not have, or have to share with their parent.
+    """Objects that children will lack, or would share with their parent.
 
     In the parent, before the fork. Safe with other threads running.
     """
@@ -49,7 +49,7 @@ def survey() -> tuple[Hazard, ...]:
 def survey_without_garbage(
     look: Callable[[], Sequence[Hazard]] | None = None,
 ) -> tuple[Hazard, ...]:
-    """Hazards that are left after a collection, which is run only if it can make a difference.
+    """Hazards that are left after a collection, which runs only if it can make a difference.
 
     Django's connections of a thread that has ended are cycles. `look` stands for `survey`.
     """
@@ -79,7 +79,7 @@ def _threads() -> Iterator[Hazard]:
 
 
 def starts_again(name: str, package: str) -> bool:
-    """Whether some version of a thread's library starts it again in each worker."""
+    """Whether a version of a thread's library starts it again in each worker."""
     return any(_names(library, name, package) for library in LIBRARIES)
 
 
@@ -102,7 +102,7 @@ def _package_of(thread: threading.Thread) -> str:
 
 
 def _whose(thread: threading.Thread) -> tuple[str, str]:
-    """Library, and what to do about it; the package whose code it runs, where it is not known."""
+    """The library of a thread and the remedy; for an unknown library the package of its code."""
     if (known := _named_as(thread.name)) is not None:
         return known.owner, known.remedy
     package = _package_of(thread)

@@ -1,8 +1,7 @@
-"""The other threads of a process: which of them wait, and which run.
-
-A thread waits if the kernel did not run it at all while it could have had the interpreter's lock:
-it is in a call that has released the lock, and cannot touch an object before it gets it again.
-docs/internals/threads.md says what each step of the seal needs.
+"""The other threads of a process, waiting or running. A thread waits if the kernel did not run it
+at all while the interpreter's lock was free: it is in a call that has released the lock, and cannot
+touch an object before it gets the lock again. docs/internals/threads.md says what each step of the
+seal needs.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple
 from pasture.proc.tasks import Task, did_not_run, read_tasks
 
 GRACE_S = 1.0
-"""A thread that wakes from time to time has so long to be found waiting."""
+"""How long to look for a moment in which a thread that wakes from time to time waits."""
 
 _MIN_WINDOW_S = 0.01
 _MAX_WINDOW_S = 0.25
@@ -31,7 +30,7 @@ _BEGINNING = tuple(
     for name in ("run", "_bootstrap_inner", "_bootstrap")
     if (function := getattr(threading.Thread, name, None)) is not None
 )
-"""Code that every thread begins with, which says nothing."""
+"""Code that every thread begins with, which is left out."""
 
 UNKNOWN = "a thread that C code started"
 
@@ -39,7 +38,7 @@ UNKNOWN = "a thread that C code started"
 class Neighbour(NamedTuple):
     """Another thread that can run Python code."""
 
-    name: str  # that its program gave it
+    name: str  # given by its program
     waits: bool  # whether it is proved to wait outside of Python
     # The innermost calls of its Python code, `file:line in function` each, innermost first; empty
     # if it runs none.
@@ -52,7 +51,7 @@ class Neighbour(NamedTuple):
 def look(states: int, *, grace_s: float = GRACE_S) -> tuple[Neighbour, ...]:
     """Look at all other threads that can run Python code. Lets them run meanwhile.
 
-    Where there is no /proc no thread is proved to wait.
+    Without /proc no thread is proved to wait.
 
     Args:
         states: number of the interpreter's thread states, the caller's included. Those beyond
@@ -75,7 +74,7 @@ def look(states: int, *, grace_s: float = GRACE_S) -> tuple[Neighbour, ...]:
         if all(one.waits for one in neighbours):
             return neighbours
         if spent_s > grace_s:
-            # Where one runs all the time, those that only wake now and then are not to blame.
+            # A thread that runs all the time is to blame, not those that wake now and then.
             blamed = _neighbours(states, before, waited)
             return neighbours if all(one.waits for one in blamed) else blamed
 

@@ -146,7 +146,7 @@ def require_memory_of(pid: int, proc: Path = _PROC) -> None:
     if stat.has_ended:
         raise ProcessEnded(
             f"process {pid} has ended and only waits for its parent (a zombie)",
-            hint="give the pid of another",
+            hint="give the pid of another process",
         )
     if stat.is_kernel_thread:
         raise UsageError(
@@ -158,7 +158,7 @@ def _hidden_or_gone(pid: int) -> NoPrivilege | ProcessEnded:
     try:
         os.kill(pid, 0)  # signal 0 is none
     except (ProcessLookupError, OverflowError):
-        return ProcessEnded(f"there is no process {pid}", hint="give the pid of another")
+        return ProcessEnded(f"there is no process {pid}", hint="give the pid of another process")
     except OSError:
         pass
     return NoPrivilege(

@@ -1,8 +1,8 @@
-"""A forked child takes the steps that its parent's policy has for children, before all else.
+"""A forked child first takes the steps that its parent's policy has for children.
 
 Owns the one hook of `os.register_at_fork`, and the warning of a sealed process whose workers were
-started without a fork. Invariant: if no policy is armed, a child is as it would be without
-pasture. A program started by exec is a new interpreter and never concerned.
+started without a fork. Invariant: without an armed policy a child is as without pasture. A program
+started by exec is a new interpreter and takes no steps.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _EXIT_STEPS: Mapping[ExitStep, Callable[[], None]] = {
 }
 
 _STARTING = ("multiprocessing.popen_forkserver", "multiprocessing.popen_spawn_posix")
-"""These share nothing of the process that was sealed."""
+"""Modules that start processes which share nothing with the sealed one."""
 
 _armed: Policy | None = None
 _hooked = False
 _watched: set[int] = set()
-"""Pid of the process that was sealed and has not forked since."""
+"""Pid of the sealed process, until it forks."""
 
 
 def arm(policy: Policy) -> None:
-    """Have children take the policy's steps for children, and theirs too. The latest counts."""
+    """Have children and their children take the policy's steps. The latest policy counts."""
     global _armed, _hooked
     _armed = policy
     if not _hooked:
@@ -44,7 +44,7 @@ def arm(policy: Policy) -> None:
 
 
 def take_steps() -> None:
-    """Take the steps of the armed policy, in the child. By hand only after a fork of C code."""
+    """Take the steps of the armed policy, in the child. Call this only after a fork by C code."""
     if _armed is None:
         return
     lost.show()
@@ -55,7 +55,7 @@ def take_steps() -> None:
 
 
 def watch() -> None:
-    """Look at the exit whether this process, which is sealed, has forked. Once is enough."""
+    """Warn at the exit if this sealed process has not forked."""
     if not _watched:
         _watched.add(os.getpid())
         os.register_at_fork(after_in_parent=_watched.clear)
@@ -65,7 +65,7 @@ def watch() -> None:
 def _complain() -> None:
     if os.getpid() in _watched and any(name in sys.modules for name in _STARTING):
         log.warning(
-            "no process was forked from what was sealed: multiprocessing started its processes "
-            "otherwise. Use `with pasture.sealed() as workers`, whose context forks, or "
+            "this process is sealed and has not forked: multiprocessing started its processes by "
+            "another method. Use `with pasture.sealed() as workers`, whose context forks, or "
             "multiprocessing.set_start_method('fork')"
         )

@@ -1,7 +1,7 @@
-"""Types whose objects hold others out of the collector's sight, and how to see what they hold.
+"""Types whose objects hold items that the collector does not see, and how to list the items.
 
-Owns the list of such types: numpy's arrays, if the application has imported numpy, and what
-it registers itself. The seal asks them for their items, and so does the snapshot.
+Owns the list of such types: numpy's arrays, if the application has imported numpy, and types that
+it registers. The seal and the snapshot ask them for their items.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ _registered: dict[type, Iterate] = {}
 
 
 def register_container(container: type, iterate: Iterate) -> None:
-    """Say what objects of a type hold, where the type does not say so to the collector.
+    """Register what objects of a type hold, where the type does not report it to the collector.
 
     An extension type without `tp_traverse` hides its items: each worker would copy their pages.
     numpy's arrays of objects are known.
 
     Args:
-        container: its objects, and those of its subclasses, are asked.
+        container: the type; subclasses count, too.
         iterate: takes such an object and yields the very objects that it holds. Called in each
-            seal, with the collector off. An `Exception` that it raises is reported, and the other
-            items stay unsealed; what else it raises ends the seal.
+            seal, with the collector off. An `Exception` that it raises is reported, and the
+            remaining items stay unsealed; another error ends the seal.
 
     Raises:
         UsageError: `container` is not a type, or `iterate` cannot be called.
@@ -67,7 +67,7 @@ def _held_by_array(array: Any) -> Iterator[object]:
 
 
 def _objects_in(array: Any) -> Iterator[object]:
-    """The elements; of a structured array, those of its fields that are objects."""
+    """The elements of an array; in a structured one, those of its fields that are objects."""
     if array.dtype.names is None:
         yield from _without_repetition(array).flat
         return
@@ -97,7 +97,7 @@ def merge_axes(axes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Axes that reach the same offsets, with fewer repetitions; ascending.
 
     Args:
-        axes: stride in bytes, 0 or more, and length of each; with a length of 0 there is no offset.
+        axes: stride in bytes, 0 or more, and length of each; a length of 0 gives no offsets.
     """
     merged: list[tuple[int, int]] = []
     for stride, length in sorted(axes):

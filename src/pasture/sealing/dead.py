@@ -1,7 +1,6 @@
-"""The account of the dead: what earlier seals keep for good, although nothing leads to it any more.
-
-Owns the figures and the sentence. How they are found is the extension's (`src/native/seal/dead.c`);
-what C code alone holds counts as dead, a few per cent of a heap.
+"""The account of the dead: objects that earlier seals keep for good although they are unreachable.
+Owns the figures and the sentence; the extension finds the objects (`src/native/seal/dead.c`).
+Objects that only C code holds count as dead, a few per cent of a heap.
 """
 
 from __future__ import annotations
@@ -13,20 +12,20 @@ from pasture.proc.own_memory import read_own_memory
 from pasture.sealing.memory_types import TypeCount, by_bytes
 
 _LARGE = 10
-"""A tenth of the heap."""
+"""Part of the heap that is worth a sentence."""
 _NAMED = 3
 _LISTED = 10
-"""Each report stays in the heap of the next seal."""
+"""Number of types in a report, which stays in the heap of the next seal."""
 
 Found = tuple[Mapping[str, int], tuple[TypeCount, ...], tuple[str, ...]]
 
 
 def look() -> Found:
-    """Counts, types and problems. Before a later seal; nothing before the first one."""
+    """Counts, types and problems, before a later seal; empty before the first one."""
     try:
         types = by_bytes(native().dead_objects())
         heap_bytes = read_own_memory().heap_bytes if types else 0
-    except (MemoryError, OSError, ValueError):  # no reason to leave out the seal
+    except (MemoryError, OSError, ValueError):  # the seal goes on without the account
         return {}, (), ()
     if not types:
         return {}, (), ()
@@ -37,7 +36,7 @@ def look() -> Found:
 
 
 def sentence(dead_bytes: int, heap_bytes: int, types: Sequence[TypeCount]) -> str:
-    """What to do about it. Pure."""
+    """The size of the dead and the remedy. Pure."""
     named = ", ".join(f"{one.objects:,} {one.name}" for one in types[:_NAMED])
     return (
         f"{dead_bytes / 1e6:.1f} of {heap_bytes / 1e6:.1f} MB of the heap are sealed and not used "

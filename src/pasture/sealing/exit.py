@@ -1,9 +1,9 @@
 """The exit of a child: it runs its atexit functions, flushes its files and ends.
 
-It skips CPython's finalization. That would write to every object, and so copy every shared page,
-just when all workers stop at once. Owns what is done before the end; the extension returns to the
-interpreter, which ends the process with the status that it alone knows.
-docs/internals/child-and-exit.md has the whole order of events.
+It skips CPython's finalization, which would write to every object and so copy every shared page,
+just when all workers stop at once. Owns the work before the end; the extension returns to the
+interpreter, which knows the exit status and ends the process. docs/internals/child-and-exit.md
+lists the order of events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOCK_LIMIT_S = 5.0
 
 _LOCK_LIMIT_AT_SEAL_S = 0.1
 _GOES_ROUND = sys.version_info >= (3, 15)
-"""Whether the interpreter waits for threads again that a function of atexit has started."""
+"""Whether the interpreter waits again, for threads that a function of atexit has started."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -40,10 +40,10 @@ LastWork = Callable[[], bool]
 """Returns whether the process can be left; if not, the interpreter finalizes as usual."""
 
 sealed_in = 0
-"""Id of the process that was sealed last: this one, or one that it descends from."""
+"""Pid of the process that was sealed last: this one or an ancestor."""
 
 _owner = os.getpid()
-"""The process whose files these are: what they have not written yet, it writes."""
+"""Pid of the process that writes what open files have buffered."""
 
 _installed = False
 _armed = False
@@ -52,10 +52,10 @@ _last_work: LastWork | None = None
 
 
 class Ending(IntEnum):
-    """What the last function of atexit comes to. The extension has the same numbers."""
+    """The result of the last function of atexit. The extension has the same numbers."""
 
     FINALIZE = 0  # the interpreter finalizes
-    AGAIN = 1  # the interpreter comes once more
+    AGAIN = 1  # the interpreter calls again
     WRITTEN = 2  # leave
     STREAM_LOST = 3  # leave: a standard stream could not be written
     FILE_GIVEN_UP = 4  # leave: a thread kept a file locked
@@ -66,9 +66,8 @@ def watch() -> None:
 
     Open files are flushed twice: now, so that no child inherits what is still to be written, and
     at the end of the process, because an object that holds a file may be sealed and never release
-    it. Not now in a process that was forked from one which writes the same: it would be in the
-    file twice, or between what that one writes. Without an extension for this interpreter nothing
-    is done, here and in `install`.
+    it. A process that was forked from one with the same buffers does not flush now: the data would
+    be in the file twice. Without an extension for this interpreter this and `install` do nothing.
     """
     global _armed, sealed_in
     sealed_in = os.getpid()
@@ -83,13 +82,13 @@ def watch() -> None:
 
 
 def take_over_files() -> None:
-    """What open files have not written yet is this process's to write, though it was forked."""
+    """Have this forked process write what open files have buffered."""
     global _owner
     _owner = os.getpid()
 
 
 def note_frozen_files() -> None:
-    """Spare the ends of this process and its children a walk through what is frozen now."""
+    """Note the frozen files: the ends of this process and its children need not search for them."""
     try:
         native().note_frozen_files()
     except (UnsupportedInterpreter, MemoryError, TypeError):
@@ -99,15 +98,15 @@ def note_frozen_files() -> None:
 def install() -> None:
     """Make this process and its children end without finalization. Call it in the child.
 
-    A child finalizes as usual where there is no extension, or where that does not find its way
-    out of the interpreter's own finalization.
+    A child finalizes as usual without the extension, or where the extension cannot leave the
+    interpreter's finalization.
     """
     global _installed
     _installed = True
 
 
 def _once_more(step: Callable[_P, _R]) -> Callable[_P, _R]:
-    """A step that is taken again where it had no memory: there may be some by then."""
+    """A step that is repeated after a MemoryError: there may be memory by then."""
 
     @wraps(step)
     def taken(*args: _P.args, **keywords: _P.kwargs) -> _R:
@@ -121,9 +120,8 @@ def _once_more(step: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @_once_more
 def _at_end(can_leave: bool) -> tuple[Ending, float]:
-    """The work of the last atexit function, after threads have been joined.
-
-    Returns what is to be done, and the seconds for which locks may still be waited for.
+    """The work of the last atexit function, after threads were joined. Returns the next step, and
+    the seconds for which locks may still be waited for.
     """
     wait = open_files.LockWait(LOCK_LIMIT_S)
     if not (_installed and can_leave):
@@ -135,7 +133,7 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
     if _GOES_ROUND and not all(one.daemon for one in others):
         return Ending.AGAIN, 0.0
     if _last_work is not None:
-        # A collection may close what lies below a file's buffer before it is written.
+        # A collection may close the file below a buffer before the buffer is written.
         open_files.flush(wait)
         if not _last_work():
             _finalize_before_modules()
@@ -144,7 +142,7 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
 
 
 def _finalize_before_modules() -> None:
-    """Have what modules hold end as if nothing were sealed."""
+    """Finalize the objects of modules as if nothing were sealed."""
     with suppress(NotImplementedError):
         native().finalize_before_modules()
 
@@ -181,7 +179,7 @@ def leave(status: int) -> NoReturn:
 
 @_once_more
 def _write_all(wait: open_files.LockWait) -> Ending:
-    """Write what finalization would write, and in its order."""
+    """Write what finalization would write, in the same order."""
     written = _flush_standard_streams(wait)
     _stop_handling_signals()
     if _open_files_too or _armed:
@@ -193,23 +191,23 @@ def _write_all(wait: open_files.LockWait) -> Ending:
 
 
 def _stop_handling_signals() -> None:
-    """From here on a signal does what it does by default: no handler of Python runs any more.
+    """Give all signals their default action: Python's handlers do not run from here on.
 
     Source: CPython 3.14 Python/pylifecycle.c, Py_FinalizeEx; Modules/signalmodule.c,
     _PySignal_Fini.
     """
     for number in signal.valid_signals():
-        with suppress(ValueError, OSError):  # another thread's, or one of the C library's own
+        with suppress(ValueError, OSError):  # another thread's signal, or one of the C library's
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
 
 
 @_once_more
 def flush() -> bool:
-    """Flush what finalization would flush; returns whether the standard streams were written.
+    """Flush as finalization would; returns whether the standard streams were written.
 
-    For a process that its server is about to end with `os._exit`. Says on stderr which files a
-    thread kept locked.
+    For a process that its server is about to end with `os._exit`. Reports on stderr the files that
+    a thread kept locked.
     """
     wait = open_files.LockWait(LOCK_LIMIT_S)
     written = _flush_standard_streams(wait)
@@ -225,7 +223,13 @@ def _finish_open_files(wait: open_files.LockWait) -> None:
 def _all_unlocked(wait: open_files.LockWait) -> bool:
     """Whether every file could be written; reports on stderr which ones could not."""
     for file in wait.given_up:
-        _complain(f"pasture: a thread keeps {_name(file)} locked at the exit: it was not flushed\n")
+        try:
+            name = repr(file)
+        except Exception:
+            name = f"a {type(file).__name__}"
+        line = f"pasture: a thread keeps {name} locked at the exit: it was not flushed\n"
+        with suppress(OSError):  # stderr is closed; sys.stderr may be the locked file
+            os.write(2, line.encode("utf-8", "backslashreplace"))
     return not wait.given_up
 
 
@@ -242,7 +246,7 @@ def _flush_standard(name: str, wait: open_files.LockWait, *, is_again: bool = Fa
             return False
         stream.flush()
     except BaseException as error:
-        if isinstance(error, MemoryError) and not is_again:  # there may be some
+        if isinstance(error, MemoryError) and not is_again:  # there may be memory now
             return _flush_standard(name, wait, is_again=True)
         if name == "stdout":
             own = error.__traceback__
@@ -254,23 +258,8 @@ def _flush_standard(name: str, wait: open_files.LockWait, *, is_again: bool = Fa
 
 
 def _is_closed(stream: object) -> bool:
-    """As CPython's file_is_closed: one that cannot say it is flushed."""
+    """Whether a stream is closed, as CPython's file_is_closed: one that raises counts as open."""
     try:
         return bool(getattr(stream, "closed", False))
     except BaseException:
         return False
-
-
-def _name(file: object) -> str:
-    try:
-        return repr(file)
-    except Exception:
-        return f"a {type(file).__name__}"
-
-
-def _complain(text: str) -> None:
-    """Not by sys.stderr, which may be the one that is locked."""
-    try:
-        os.write(2, text.encode("utf-8", "backslashreplace"))
-    except OSError:
-        pass  # nowhere is left to complain

@@ -1,7 +1,7 @@
 """The settings of the built-in collector: the user's, and a policy's until a child starts.
 
-Invariant: only thresholds that the user has set are remembered. A child gets those, whenever the
-user set them before the fork.
+Invariant: only thresholds that the user has set are remembered. A child gets those that were set
+last before the fork.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def run_full_out_of_line() -> None:
     """Make full collections write to no surviving object from now on.
 
     If the process inherited nearly all of its heap frozen, full collections also run sooner, as
-    long as they are cheap, and return free memory to the system. Without an extension that
-    knows this interpreter's collector nothing changes.
+    long as they are cheap, and return free memory to the system. Does nothing where the extension
+    does not know this interpreter's collector.
     """
     global _adapts
     try:
@@ -60,8 +60,8 @@ def run_full_out_of_line() -> None:
 def collect_between_requests() -> None:
     """Run a full collection if it is worth its cost. In a worker, after a response.
 
-    Only where full collections come as their cost allows: in a child of a sealed process whose
-    thresholds are CPython's own.
+    Works only where the cost decides when full collections run: in a child of a sealed process with
+    CPython's own thresholds.
     """
     if _adapts and native().full_collection_pays():
         native().collect(False)
@@ -97,6 +97,6 @@ def begin_loading(policy: Policy) -> None:
     if "gc-off" in policy.loading:
         gc.disable()
     if getattr(sys, "get_lazy_imports", str)() == "all":
-        from pasture.warmup import lazy_imports  # of few programs
+        from pasture.warmup import lazy_imports  # few programs have them
 
         lazy_imports.begin()

@@ -1,6 +1,5 @@
-"""Which steps of the seal fit into the memory that control groups leave.
-
-A step that does not fit is not started: what goes over the limit of a group ends the process.
+"""The steps of the seal that fit into the memory that control groups leave. A step that does not
+fit is not started: above the limit of a group the kernel ends the process.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from pasture.proc.own_memory import read_own_memory
 
 
 class Peak(NamedTuple):
-    """Memory that a step may need for a moment: twice what was measured."""
+    """Memory that a step may need for a moment: twice the measured amount."""
 
-    part: float  # of what the process has in memory
-    besides_bytes: int = 1 << 20  # an amount besides
+    part: float  # part of the resident memory
+    besides_bytes: int = 1 << 20  # a fixed amount in addition
 
 
 RESOLVE_IMPORTS = Peak(0.0, 32 << 20)
@@ -23,12 +22,12 @@ RESOLVE_IMPORTS = Peak(0.0, 32 << 20)
 memory, too."""
 
 SNAPSHOT = Peak(0.05)
-"""Of the heap, written to a file."""
+"""Peak of a snapshot of the heap in a file."""
 
 
 class Budget(NamedTuple):
-    headroom: Headroom | None  # of the narrowest control group; None without a limit
-    resident_bytes: int  # of this process
+    headroom: Headroom | None  # headroom of the narrowest control group; None without a limit
+    resident_bytes: int  # memory of this process
 
     def refusal(self, peak: Peak | None) -> str | None:
         """Why a step does not fit; None if it does."""
@@ -48,6 +47,6 @@ def look() -> Budget:
     try:
         headroom = read_headroom()
         resident = 0 if headroom is None else read_own_memory().resident_bytes
-    except (OSError, ValueError, MemoryError):  # the steps find out for themselves
+    except (OSError, ValueError, MemoryError):  # the steps run without a budget
         return Budget(None, 0)
     return Budget(headroom, resident)

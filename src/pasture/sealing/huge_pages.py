@@ -1,7 +1,7 @@
 """The step that puts a large sealed heap into huge pages, where the system's settings allow it.
 
-Owns when that pays, and what forbids it. `MADV_COLLAPSE` itself asks no setting of the system: a
-host that has switched huge pages off must keep them off.
+Owns when it pays, and which settings forbid it. `MADV_COLLAPSE` ignores the system's settings, but
+a host that has switched huge pages off must keep them off.
 """
 
 from __future__ import annotations
@@ -18,26 +18,25 @@ _SETTINGS = Path("/sys/kernel/mm/transparent_hugepage")
 _CHOSEN = re.compile(r"\[(\w+)\]")
 
 MIN_BYTES = 256 << 20
-"""With less a fork and a look at all of it cost so little that the collapse costs more."""
+"""The smallest heap that is collapsed: below it the collapse costs more than it saves."""
 
 LIMIT_S = 2.5
-"""Of the thread's time, with less than 2.5 GB of heap. 1 GB takes 0.3 s, and 2 s on a virtual
-machine whose host has taken the free memory back."""
+"""Limit of the thread's time below 2.5 GB. 1 GB takes 0.3 s, or 2 s where the host lacks memory."""
 
 LIMIT_S_PER_GB = 1.0
-"""With more: about as long as the rest of the seal takes for a heap of small objects."""
+"""Limit for a larger heap: about the time of the rest of the seal for a heap of small objects."""
 
 _AGAIN_AT = 17 / 16
-"""Of the heap that the process had when it was looked at: with less little can be new."""
+"""Growth of the heap since the last collapse that makes another one worth while."""
 
-_looked_at = (0, 0)  # the process, and bytes of its heap then
+_looked_at = (0, 0)  # pid of the process, and bytes of its heap then
 
 PEAK = headroom.Peak(1 / 16, 4 << 20)
-"""Pages that held nothing, one in 16 at most, and one huge page besides what it replaces."""
+"""Empty pages, one in 16 at most, and one huge page in addition to the pages that it replaces."""
 
 
 def collapse() -> dict[str, int]:
-    """Collapse what is fit; counts of ranges, and bytes that are in huge pages now.
+    """Collapse suitable ranges; returns counts of ranges, and bytes that are in huge pages now.
 
     Raises:
         NotImplementedError: a setting, a limit or the kernel forbids it, for a heap that is large
@@ -57,19 +56,19 @@ def collapse() -> dict[str, int]:
         counts |= native().collapse(huge_bytes, MIN_BYTES // huge_bytes, int(limit_s * 1e9))
         _looked_at = os.getpid(), heap_bytes
     except (OSError, ValueError, MemoryError) as error:  # the heap is sealed all the same
-        raise NotImplementedError(f"memory is not known: {error}") from None
+        raise NotImplementedError(f"the size of the heap is unknown: {error}") from None
     if counts["refused"] and not counts["collapsed"]:
-        raise NotImplementedError("the kernel took none of the ranges")
+        raise NotImplementedError("the kernel collapsed no range")
     return counts | {"bytes": counts["collapsed"] * huge_bytes}
 
 
 def _require_huge_pages() -> int:
-    """Their size, in bytes. NotImplementedError: there are none, or none are to be used."""
+    """The size of huge pages, in bytes. NotImplementedError: the system lacks or forbids them."""
     try:
         found = _CHOSEN.search((_SETTINGS / "enabled").read_text())
         size_bytes = int((_SETTINGS / "hpage_pmd_size").read_text())
     except (OSError, ValueError):
-        raise NotImplementedError("the kernel has none") from None
+        raise NotImplementedError("the kernel does not have huge pages") from None
     if found is None or found[1] == "never":
         raise NotImplementedError(f"{_SETTINGS / 'enabled'} says never")
     return size_bytes

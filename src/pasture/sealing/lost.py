@@ -1,7 +1,7 @@
-"""The threads that a child does not have, where others find them: what each did at the fork.
+"""The threads that a child lost at the fork and what each did, for tools to read.
 
-A lock that such a thread held stays locked in the child for ever. Nothing is noted where there is
-no such thread. Owns the note, in the parent before the fork and in the child after it.
+A lock that such a thread held stays locked in the child for ever. Without such threads nothing is
+noted. Owns the note, in the parent before the fork and in the child after it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _DEPTH = 20
 
 _shown = Shown("pasture-lost")
 _noted: list[str] = []
-_inherited: list[str] = []  # what the parent had noted: its child lacks those threads, too
+_inherited: list[str] = []  # the parent's own note: the child lacks those threads, too
 
 
 def note() -> None:
-    """Note what all other threads do, right before a fork. Takes no lock of `threading`."""
+    """Note the calls of all other threads, right before a fork. Takes no lock of `threading`."""
     frames = frames_of_others()
     names = {ident: thread.name for ident, thread in dict(threading._active).items()}  # type: ignore[attr-defined]
     calls = ((names.get(i, "a thread"), *stack_of(one, _DEPTH)) for i, one in frames.items())
@@ -30,7 +30,7 @@ def note() -> None:
 
 
 def show() -> None:
-    """Show it to others, in the child."""
+    """Publish the note, in the child."""
     _inherited[:] = _noted
     _shown.hide()
     if _noted:

@@ -1,7 +1,8 @@
-"""Types of extensions whose objects stay mortal, and how a program says that they need not.
+"""Types of extensions whose objects stay mortal, and how a program declares that they may be
+sealed.
 
-Owns what a report says of them. Which types are known to hold memory alone is the extension's list
-(`src/native/seal/memory_types.c`) and what programs register.
+Owns their part of a report. The types that are known to hold only memory are in the extension's
+list (`src/native/seal/memory_types.c`) or registered by programs.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from pasture.errors import UnsupportedInterpreter, UsageError
 from pasture.interpreter import native
 
 MANY_OBJECTS = 1_000
-"""Of a type that stays mortal: with more the report names it."""
+"""The report names a mortal type with more objects than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeCount:
-    """Objects of a type that a seal has counted.
+    """The objects of a type that a seal has counted.
 
     Attributes:
         name: module and name of the type.
         objects: their number.
-        bytes: of these objects, with what lists, dictionaries and sets own besides.
+        bytes: of these objects, the storage of lists, dictionaries and sets included.
     """
 
     name: str
@@ -33,7 +34,7 @@ class TypeCount:
 
 
 def holds_memory(kind: type) -> None:
-    """Say that objects of a type of an extension hold memory alone, and may be sealed.
+    """Declare that objects of a type of an extension hold only memory, and may be sealed.
 
     The seal leaves other objects of extensions mortal, since freeing one may close a file, unlock,
     unmap or release a buffer: each child copies their pages. The report names types with more than
@@ -43,8 +44,8 @@ def holds_memory(kind: type) -> None:
         kind: a type that is written in C, Cython, C++ or Rust, or a class derived from one. Its
             objects hold only memory and other objects, and `gc.get_referents` yields each of these.
             So do derived types, unless they free something themselves.
-            An end that shows otherwise still counts: a finalizer, a weak reference with a callback,
-            an object whose own end matters.
+            Objects with a finalizer, a weak reference with a callback, or a member whose own end
+            matters stay mortal nevertheless.
 
     Raises:
         UsageError: `kind` is not a type.
@@ -58,7 +59,7 @@ def holds_memory(kind: type) -> None:
 
 
 def by_bytes(counted: Iterable[tuple[type, int, int]]) -> tuple[TypeCount, ...]:
-    """In words, those with most bytes first."""
+    """The types in words, those with most bytes first."""
     found = [
         TypeCount(f"{kind.__module__}.{kind.__qualname__}", objects, size)
         for kind, objects, size in counted

@@ -1,11 +1,10 @@
-"""Open files are written: before the fork, and at the end of a process.
+"""Writes open files before the fork and at the end of a process, as finalization would when it
+destroys the objects. Owns which files are flushed or closed, their order, and how long it waits for
+a lock. A file is an object that derives from `io.IOBase`, or one that can be written to and is
+closed by its `__del__`, such as a `ZipFile`.
 
-Finalization would do it, because it destroys the objects. Owns which of them are flushed or closed,
-in which order, and how long the lock of one is waited for. A file is what derives from `io.IOBase`,
-or an object that its `__del__` closes and that can be written to, as a `ZipFile`.
-
-Invariants: a file that writes into another one comes before that. Whatever one of them raises, the
-others have their turn. Locks alone have a limit; writing takes as long as it takes.
+Invariants: a file that writes into another file comes before that file. An error of one file does
+not stop the rest. Only waits for locks have a limit; writing has none.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 from pasture.interpreter import native
 
 _STREAMS = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
-"""All that they hold is written by `flush`."""
+"""Types whose whole content is written by `flush`."""
 
 _HOLD_NOTHING = frozenset({io.BytesIO, io.StringIO, io.FileIO, io.BufferedReader})
 _NOT_BELOW = (type, ModuleType, FunctionType, CodeType, FrameType)
@@ -32,11 +31,11 @@ _HELD = 1
 
 
 class LockWait:
-    """The time for which other threads may still keep files locked, all together.
+    """The time for which other threads may still keep files locked, for all files together.
 
     Attributes:
         left_s: seconds that are left of the limit.
-        given_up: files that a thread kept locked for longer, without those below them.
+        given_up: files that a thread kept locked for longer, without the files below them.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -47,8 +46,8 @@ class LockWait:
     def can_write(self, file: object, *below: object) -> bool:
         """Wait until the locks of a file and of those below it are free; whether it may be written.
 
-        Not if a thread of the parent held a lock at the fork, which nothing releases: the data is
-        the parent's then.
+        A lock that a thread of the parent held at the fork is never released: the data is the
+        parent's then.
         """
         files = (file, *below)
         while any(held := [native().stream_lock(one) for one in files]):
@@ -80,7 +79,7 @@ class _Probe(io.RawIOBase):
 def learn_locks() -> None:
     """Have the extension find out where streams keep the owner of their lock."""
     probe = _Probe()
-    probe.writer = io.BufferedWriter(probe, 16)  # the usual buffer may be more than there is
+    probe.writer = io.BufferedWriter(probe, 16)  # there may be no memory for the usual buffer
     probe.writer.write(b" ")
     probe.writer.flush()
     probe.writer.detach()
@@ -88,16 +87,14 @@ def learn_locks() -> None:
 
 
 def flush(wait: LockWait) -> None:
-    """Flush those that are open: no child inherits what is still to be written."""
+    """Flush open files: children must not inherit data that is still to be written."""
     _each(wait, lambda file: None if _reads_ahead(file) else _flush(file), Exception)
 
 
 def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
-    """Write all that they hold, as their destructors would. At the end of a process.
-
-    Archives and compressed files are closed: nothing else writes their ends. Not those that the
-    standard streams are made of, which are still in use. Inherited files are flushed alone: their
-    parent closes them itself.
+    """Write all data of open files, as their destructors would. At the end of a process. Archives
+    and compressed files are closed: only that writes their ends. Files below the standard streams
+    are still in use and left open. Inherited files are only flushed: their parent closes them.
     """
     standard = {id(part) for name in ("stdout", "stderr") for part in _parts(name)}
     kept = {*standard, *map(id, inherited)}
@@ -109,17 +106,18 @@ def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
                 _flush(file)
                 is_written = True
             if not is_written and id(file) not in standard:
-                native().finalize(file)  # tries again, and says what is lost
+                native().finalize(file)  # tries again, and reports what is lost
         elif not _is_io(file) or (not file.closed and file.writable()):
             native().finalize(file)
 
-    # a destructor's would be ignored, too, whichever it is
+    # an error of the destructor would be ignored, too
     _each(wait, write, BaseException)
 
 
 def _parts(name: str) -> Iterator[object]:
     """A standard stream and the buffer below it. The interpreter flushes the stream at the end, and
-    ends with 120 if it cannot be: not if its buffer were closed by then."""
+    ends with 120 if that fails: so its buffer must not be closed before.
+    """
     stream: Any = getattr(sys, name, None)
     yield stream
     if issubclass(type(stream), io.TextIOWrapper):
@@ -133,7 +131,7 @@ def _flush(file: Any) -> None:
 
 
 def _reads_ahead(file: Any) -> bool:
-    """Nothing waits to be written then, and a flush moves the offset that other processes share."""
+    """Whether a file has read ahead: a flush would move the offset that processes share."""
     if not issubclass(type(file), io.BufferedRandom):
         return False
     try:
@@ -143,7 +141,7 @@ def _reads_ahead(file: Any) -> bool:
 
 
 def _is_io(file: object) -> bool:
-    """The type is asked, not the object: a proxy may answer for another."""
+    """Whether an object is a file, by its type: a proxy would answer for another object."""
     return issubclass(type(file), io.IOBase)
 
 
@@ -157,7 +155,7 @@ def _each(wait: LockWait, write: Callable[[Any], None], ignored: type[BaseExcept
                 if wait.can_write(file, *_all_below(file, below)):
                     write(file)
             except MemoryError:
-                continue  # there may be some again
+                continue  # there may be memory again
             except ignored:
                 pass  # closed, detached, or its other end is gone
             break
@@ -167,7 +165,7 @@ _Below = Mapping[int, Sequence[object]]
 
 
 def _directly_below(file: object, known: set[int]) -> Sequence[object]:
-    """The files that a file writes into, itself or through objects that are none."""
+    """The files that a file writes into, directly or through other objects."""
     found: list[object] = []
     seen = {id(file)}
     pending = [file]
@@ -199,7 +197,7 @@ def _all_below(file: object, below: _Below) -> list[object]:
 
 
 def _outermost_first(files: Sequence[object], below: _Below) -> list[object]:
-    """Each before those below it. Of files that write into each other, any is the first."""
+    """Files in order, each before those below it; with a cycle any is first."""
     order: list[object] = []  # innermost first
     seen: set[int] = set()
     for file in files:

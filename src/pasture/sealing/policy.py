@@ -1,4 +1,4 @@
-"""The named policies: the steps that each takes, from loading to the worker's exit.
+"""The named policies: their steps, from loading to the worker's exit.
 
 Owns the table. A policy is data; `gc_settings`, `steps`, `child` and `exit` carry its steps out.
 The first three rows are published designs (Instagram, December 2017), for users to compare against.
@@ -17,16 +17,16 @@ from pasture.errors import UnknownPolicy, guess
 from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 
 LoadingStep = Literal["gc-off"]
-"""Taken in the parent, before the application is imported."""
+"""Steps in the parent, before the application is imported."""
 
 PrepareStep = Literal["warm-up", "resolve-imports", "close-connections"]
-"""Taken in the parent, once the application is loaded. They run code of the application."""
+"""Steps in the parent, once the application is loaded. They run code of the application."""
 
 ChildStep = Literal["gc-on", "full-out-of-line"]
-"""Taken in each child, right after the fork."""
+"""Steps in each child, right after the fork."""
 
 ExitStep = Literal["flush-files", "leave"]
-"""Taken in each child, as its last atexit function. Use "flush-files" only in policies that freeze:
+"""Steps in each child, as its last atexit function. Use "flush-files" only in policies that freeze:
 finding open files takes a reference to every object that is not frozen, which unshares its page."""
 
 
@@ -35,7 +35,7 @@ class Policy:
     """A named list of steps, in the order in which they are taken.
 
     Attributes:
-        choose: when a user would, in a line.
+        choose: when to use it, in a line.
         loading: steps before the application is imported.
         prepare: steps once it is loaded.
         heap: steps right before the fork, in the parent: names of `steps.HEAP_STEPS`.
@@ -45,7 +45,7 @@ class Policy:
             see docs/refork.md.
 
     Raises:
-        ValueError: there is no such step.
+        ValueError: a step is unknown.
     """
 
     name: str
@@ -76,14 +76,14 @@ class Policy:
 
     @property
     def warms_up(self) -> bool:
-        """Whether requests are served before the fork."""
+        """Whether it has a warm-up: requests are served before the fork."""
         return "warm-up" in self.prepare
 
 
 _TABLE: tuple[Policy, ...] = (
     Policy(
         "stock",
-        "what the others are compared with: the server preloads, no more",
+        "the reference for the rest: the server preloads, no more",
     ),
     Policy(
         "freeze",
@@ -127,7 +127,7 @@ DEFAULT_POLICY = "seal"
 
 
 def traced(policy: Policy) -> Policy:
-    """The policy, such that a child shows which code it has run that was not gathered."""
+    """The policy, with a step by which children show code that ran and was not gathered."""
     if "gather-code" not in policy.heap:
         return policy
     at = policy.heap.index("gather-code") + 1

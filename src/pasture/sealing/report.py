@@ -1,4 +1,4 @@
-"""The report of a seal: frozen measurements, one-line and JSON forms, where it is found."""
+"""The report of a seal: frozen measurements, its one-line and JSON forms, its place in memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pasture.trust import private_files
 from pasture.trust.untrusted_text import to_json
 
 _NO_NEWS = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
-"""Reasons for a step's absence that the line leaves out."""
+"""Reasons for a step's absence that are not in the line."""
 
 SHOWN_NAME = "pasture-report"
 _shown = Shown(SHOWN_NAME)
-"""Memory in which others find the latest report; a child has its parent's until it is sealed."""
+"""Memory in which tools find the latest report; a child has its parent's until it is sealed."""
 
 _USUAL = "glibc: "
-"""Of notes: most processes have its allocator."""
+"""The note on the allocator that most processes have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,11 @@ class StepReport:
         skipped: why the step was not taken, or does not exist here; None if it ran.
         failed: the error that ended it; None if it ran through.
         why: the code of either; None if it ran through.
-        problems: what went wrong inside without stopping the step.
-        note: text for what counts cannot say, e.g. which allocator was found.
-        hazards: those that the step found.
+        problems: errors that did not stop the step.
+        note: text besides the counts, as the name of the allocator.
+        hazards: hazards that the step found.
         mortal_types: types of extensions with more than 1,000 objects that stay mortal.
-        dead_types: the ten largest types of objects that earlier seals keep, and nothing leads to
-            any more.
+        dead_types: the ten largest types of unreachable objects that earlier seals keep.
     """
 
     name: str
@@ -70,13 +69,11 @@ class SealReport:
     Attributes:
         interpreter: the interpreter that it ran on.
         policy: name of the policy.
-        sealed: every heap step of the policy ran, or does not exist on this interpreter; none
-            was left out for want of memory.
-        reason: why the process is not sealed; None if it is.
-        why: the code of that.
-        threads: names of those that ran, so that it was not sealed in full.
-        round: how many times `seal()` changed this process's heap, this time included.
-        steps: one report for each step of the policy, in their order.
+        sealed: every heap step of the policy ran, or does not exist on this interpreter; memory
+        sufficed for all. reason: why the process is not sealed; None if it is. why: the code of
+        that reason. threads: names of threads that ran and prevented a full seal. round: how many
+        times `seal()` changed this process's heap, this time included. steps: one report for each
+        step of the policy, in their order.
     """
 
     interpreter: Interpreter
@@ -105,28 +102,27 @@ class SealReport:
 
     @property
     def hazards(self) -> Counter[Hazard]:
-        """Things that do not survive a fork, and how often each was found."""
+        """Hazards, with the number of times that each was found."""
         return Counter(hazard for step in self.steps for hazard in step.hazards)
 
     @property
     def mortal_types(self) -> tuple[TypeCount, ...]:
-        """Types of extensions whose objects stay mortal, since it is not known that they hold
-        memory alone: those with more than 1,000."""
+        """Types with more than 1,000 mortal objects, which may hold more than memory."""
         return tuple(one for step in self.steps for one in step.mortal_types)
 
     @property
     def dead_types(self) -> tuple[TypeCount, ...]:
-        """Types of what earlier seals keep, and nothing leads to any more; most bytes first."""
+        """Types of unreachable objects that earlier seals keep; most bytes first."""
         return tuple(one for step in self.steps for one in step.dead_types)
 
     @property
     def dead_bytes(self) -> int:
-        """Bytes of these objects: known from the second seal of a process on."""
+        """Bytes of unreachable objects that earlier seals keep: known from the second seal on."""
         return self._count("dead_bytes", lambda step: step.makes_immortal)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences that a user should know; equal ones once, with their number."""
+        """Warnings for the user; equal ones once, with their number."""
         lines = [f"hazard: {hazard}" for hazard in self.hazards.elements()]
         lines += [f"{s.name}: {p}" for s in self.steps if s.name != "survey" for p in s.problems]
         counted = Counter(lines).items()
@@ -137,7 +133,7 @@ class SealReport:
         return next((step for step in self.steps if step.name == name), None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, ready for `json.dumps`."""
+        """The report as plain values for `json.dumps`."""
         return {
             **asdict(self),
             "hazards": [
@@ -156,10 +152,13 @@ class SealReport:
 
     @property
     def line(self) -> str:
-        """The work that was done, in one line, without the warnings."""
+        """The report in one line, without the warnings."""
         warm_up = self.step("warm-up")
         warm_up_s = warm_up.seconds if warm_up else 0.0
-        what = f"{self._outcome()} in {self.seconds - warm_up_s:.2f} s"
+        what = "sealed" if self.sealed else f"not sealed ({self.reason})"
+        if self.sealed and self.objects:
+            what += f", {self.objects:,} objects immortal"
+        what += f" in {self.seconds - warm_up_s:.2f} s"
         if warm_up_s:
             what += f" after a warm-up of {warm_up_s:.2f} s"
         notes = [f"{s.name} failed: {s.failed}" for s in self.steps if s.failed]
@@ -171,25 +170,20 @@ class SealReport:
         tail = "".join(f"; {note}" for note in notes)
         return f"policy {self.policy} on {self.interpreter}: {what}{tail}"
 
-    def _outcome(self) -> str:
-        if not self.sealed:
-            return f"not sealed ({self.reason})"
-        return f"sealed, {self.objects:,} objects immortal" if self.objects else "sealed"
-
     def _count(self, name: str, of: Callable[[HeapStep], bool]) -> int:
-        """A sum over the steps that have something in their rows."""
+        """The sum of a count over the steps."""
         chosen = [s for s in self.steps if s.name in HEAP_STEPS and of(HEAP_STEPS[s.name])]
         return sum(step.counts.get(name, 0) for step in chosen)
 
 
 def show_report(report: SealReport) -> None:
-    """Have this report found in place of the one before; without memory for it, none is."""
-    # Without an indent it is done in C, before CPython 3.13 too: no garbage is left to all workers.
+    """Publish this report in place of the one before; without memory no report is found."""
+    # Without an indent C code writes it, before CPython 3.13 too: no garbage stays for the workers.
     _shown.show(json.dumps(report.as_dict()))
 
 
 def write_copy(report: SealReport, path: Path | None, log: Log) -> None:
-    """Write it to a file for this user alone, as JSON; the log says if that cannot be."""
+    """Write the report as JSON to a file for this user only; the log reports a failure."""
     if path is not None:
         try:
             private_files.write(path, to_json(report.as_dict()))
@@ -198,12 +192,12 @@ def write_copy(report: SealReport, path: Path | None, log: Log) -> None:
 
 
 def hide_report() -> None:
-    """Have none found: what is made of this process is another one."""
+    """Withdraw the report: the process becomes another program."""
     _shown.hide()
 
 
 def read_report(pid: int, proc: Path = Path("/proc")) -> Any:
-    """The report that a process shows, as plain values; None without one that can be read."""
+    """The report that a process publishes, as plain values; None if it cannot be read."""
     for content in _shown.read(pid, proc):
         with suppress(ValueError, RecursionError):
             return json.loads(content)

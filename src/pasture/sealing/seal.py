@@ -1,8 +1,8 @@
 """The seal: takes a policy's steps right before the fork and reports them.
 
-Owns the order, the clock and what happens when a step fails. Invariant: whatever fails,
-the process works on and may fork; the report says how much of it is sealed.
-docs/seal.md says what changes for users; docs/internals/child-and-exit.md what follows.
+Owns the order, the clock and what happens when a step fails. Invariant: after any failure the
+process works on and may fork; the report says which steps were taken. docs/seal.md says what
+changes for users; docs/internals/child-and-exit.md what follows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ WarmUp = Callable[[], "WarmUpReport"]
 HAS_LAZY_IMPORTS = hasattr(types, "LazyImportType")
 """Whether the language has lazy imports (PEP 810, CPython 3.15)."""
 
-if HAS_LAZY_IMPORTS:  # now: a nearly full control group has no memory for it during a seal
+if HAS_LAZY_IMPORTS:  # imported now: a nearly full control group has no memory for it during a seal
     import_module("pasture.warmup.lazy_imports")
 
 _COLLECTING = "a garbage collection is running, which hides objects: called by a finalizer?"
@@ -73,31 +73,30 @@ def seal(
 ) -> SealReport:
     """Take the steps of a policy before a fork, in the process that forks.
 
-    Closes what must not cross a fork (see `before_fork`), then works on the heap. Each child then
-    takes the policy's steps for children and for the exit. May be called again after more was
-    loaded, and in a child. With `PASTURE=off` in the environment it does nothing, and the report
-    says so.
+    Closes connections that must not cross a fork (see `before_fork`), then works on the heap. Each
+    child then takes the policy's steps for children and for the exit. May be called again after
+    further imports, and in a child. With `PASTURE=off` in the environment it does nothing, and the
+    report says so.
 
     Args:
-        policy: its name, or one of your own; None is "seal".
-        allow_threads: do not look whether other Python threads wait. Only for threads that are
-            blocked outside of Python until this returns.
-        stop_agents: stop agents meanwhile that stop at each fork by themselves (ddtrace). Not in a
-            hook of a fork.
-        keep_connections: leave connections to databases open, for a process that goes on using
+        policy: its name, or your own `Policy`; None is "seal".
+        allow_threads: do not check that other Python threads wait. Only for threads that are
+        blocked outside of Python until this returns. stop_agents: stop agents that stop at each
+        fork themselves (ddtrace). Not in a hook of a fork. keep_connections: leave connections to
+        databases open, for a process that goes on using
             them. Its children open their own.
         strict: raise if the process did not get sealed.
         accept: kinds of hazards for which `strict` does not raise.
         warm_up: a function without arguments that calls `pasture.warm_up`, if the policy has a
             warm-up.
-        snapshot: where to write what lies where, for `pasture explain`; None is PASTURE_SNAPSHOT,
-            or nowhere.
+        snapshot: file for the heap snapshot of `pasture explain`; None is PASTURE_SNAPSHOT, or no
+        file.
 
     Returns:
-        The work that was done, counted and timed, and what was not done and why.
+        A report: the steps with counts and times, and the steps that were left out and why.
 
     Raises:
-        UnknownPolicy: no policy has that name; nothing was done.
+        UnknownPolicy: a policy of that name does not exist; the process is unchanged.
         UnsupportedInterpreter: `strict`, and the policy cannot work on this interpreter.
         SealFailed: `strict`, and a step failed, there are other threads, or something is open that
             does not survive a fork (see `pasture.fork_safety.survey`).
@@ -115,7 +114,7 @@ def seal(
     look = survey.survey_without_garbage if "collect" in chosen.heap else survey.survey
     others = [hazard for step in steps for hazard in step.hazards]
     steps += _survey(look, strict, accept, others)
-    if seeded := generators.hazards():  # as without pasture: no reason to refuse the fork
+    if seeded := generators.hazards():  # as without pasture: the fork is allowed
         steps.append(StepReport("generators", hazards=seeded))
     gc_settings.remember_thresholds()
     why = _obstacle(chosen, interpreter)
@@ -124,7 +123,7 @@ def seal(
         stops = stop_agents and chosen.needs_native
         with all_of(lambda library: library.while_sealing()) if stops else nullcontext():
             running = _running_threads(chosen, allow_threads)
-            child.arm(chosen)  # first: an interrupt between two steps leaves a heap half sealed
+            child.arm(chosen)  # early: an interrupt between two steps leaves a heap half sealed
             steps += _work_on_heap(chosen, beside_running=bool(running))
         if chosen.needs_native and (left_out := left_out_besides()):
             steps.append(StepReport("layout", problems=left_out))
@@ -159,9 +158,10 @@ def _survey(
     accept: Collection[Reason],
     others: Sequence[Hazard],
 ) -> list[StepReport]:
-    """The things that a fork will break; a step of the report only where there is something to say.
+    """The hazards of a fork; a step of the report only if there are hazards.
 
-    SealFailed: `strict`, and there is something besides `others`, found before; or it is not known.
+    SealFailed: `strict`, and there are hazards besides `others`, found before; or the survey
+    failed.
     """
     start = perf_counter()
     try:
@@ -169,7 +169,7 @@ def _survey(
     except Exception as error:  # a MemoryError, under a limit
         failed = _describe(error)
         if strict:
-            raise SealFailed(f"not known whether the process is safe to fork: {failed}") from error
+            raise SealFailed(f"the check for hazards of a fork failed: {failed}") from error
         return [_failed("survey", failed, perf_counter() - start)]
     hazards = [hazard for hazard in (*others, *found) if hazard.kind not in accept]
     if hazards and strict:
@@ -194,7 +194,7 @@ def _prepare(
     hazards: tuple[Hazard, ...] = ()
     try:
         if name == "warm-up" and warm_up is not None:
-            # With the collector off, the garbage of all requests would be there at once.
+            # With the collector off, the garbage of all requests would pile up.
             with gc_settings.running():
                 report = warm_up()
             counts, problems, hazards = report.counts, report.problems, report.hazards
@@ -223,7 +223,7 @@ def _failed(
 
 
 def _obstacle(policy: Policy, interpreter: Interpreter) -> _Why | None:
-    """The reason to leave the heap alone; None without one."""
+    """The reason not to touch the heap, or None."""
     if not policy.needs_native:
         return None
     if interpreter.unsupported is not None:
@@ -246,7 +246,7 @@ def _beside(running: Sequence[Neighbour]) -> _Why | None:
 
 
 def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
-    """Take the heap steps, only safe ones while a thread runs; allocate little in between."""
+    """Take the heap steps, only the safe ones while a thread runs; allocate little in between."""
     global _rounds
     if policy.at_exit:
         exit.watch()
@@ -257,7 +257,7 @@ def _work_on_heap(policy: Policy, *, beside_running: bool) -> list[StepReport]:
     with gc_settings.paused():
         for name in policy.heap:
             row = HEAP_STEPS[name]
-            if needs_native and native().is_collecting():  # another thread's, since
+            if needs_native and native().is_collecting():  # by another thread, meanwhile
                 step = _failed(name, _COLLECTING, why=Reason.COLLECTING)
             elif failed and not row.after_failure:
                 step = _not_taken(name, Reason.EARLIER_STEP, "an earlier step failed")
@@ -297,7 +297,7 @@ def _take(name: str, row: HeapStep, work: Callable[[], Counts | StepResult]) -> 
 
 
 def _take_snapshot(path: Path, policy: Policy, interpreter: Interpreter) -> StepReport:
-    """Last of all: objects do not move any more."""
+    """Take the snapshot, as the last step: objects do not move any more."""
     if interpreter.unsupported is not None:
         why = interpreter.why or Reason.UNSUPPORTED
         return _not_taken("snapshot", why, interpreter.unsupported)

@@ -1,6 +1,5 @@
-"""pasture's work in a server's master, from outside: its scoreboard, and the seal's report.
-
-Both are another process' word.
+"""pasture's work in a server's master, read from outside: the scoreboard and the seal's report.
+Another process wrote both.
 """
 
 from __future__ import annotations
@@ -19,49 +18,49 @@ _MAX_HAZARDS = 50
 _MAX_THREADS = 100
 _MAX_CHARACTERS = 200
 _NOT_SHOWN = (Reason.NOT_STARTED, Reason.NO_REQUESTS)
-"""They say nothing of this server."""
+"""Reasons that do not depend on the server."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A step that was not taken, or failed."""
+    """A step that was left out or failed."""
 
     step: str
     sentence: str  # why
-    why: Reason | None = None  # the code of that; None where the report has none that is known here
+    why: Reason | None = None  # the reason's code; None for an unknown one
 
 
 @dataclass(frozen=True, slots=True)
 class SealSeen:
     """The latest seal of a master."""
 
-    sealed: bool  # whether its heap is sealed
+    sealed: bool  # whether the heap is sealed
     policy: str  # name of the policy
     objects: int  # number of objects made immortal
-    reason: str = ""  # why it is not sealed; "" if it is, or where the report could not be read
+    reason: str = ""  # why it is not sealed; "" if it is, or if the report cannot be read
     left_out: tuple[LeftOut, ...] = ()  # steps that were not taken
     # Number of lazy imports that were left pending; None if it is not known.
     pending_imports: int | None = None
-    # Whether the report could be read: else all but the first three and the probe is not known.
+    # Whether the report could be read: else only the first three and the probe are known.
     has_report: bool = False
     probe: str = ""  # outcome of its probe, "" without one
-    hazards: tuple[Hazard, ...] = ()  # what the seal found
-    unnamed: int = 0  # number of those that do not survive a fork, where the report is not there
+    hazards: tuple[Hazard, ...] = ()  # hazards that the seal found
+    unnamed: int = 0  # number of hazards, if the report is missing
     # Number of requests served before the fork, how many of them failed, and the first that did,
     # with its reason.
     warm_up: tuple[int, int, str] = (0, 0, "")
-    why: Reason | None = None  # the code of that
-    beside: frozenset[str] = frozenset()  # threads that ran, so that it was sealed in part
-    dead: str = ""  # a sentence on what is sealed and not used any more, where that is much
+    why: Reason | None = None  # the code of `reason`
+    beside: frozenset[str] = frozenset()  # threads that ran and prevented a full seal
+    dead: str = ""  # a sentence on sealed and unused memory, if that is much
 
     @property
     def breaking(self) -> tuple[Hazard, ...]:
-        """Those of its hazards that do not survive a fork."""
+        """The hazards that do not survive a fork."""
         return tuple(hazard for hazard in self.hazards if not hazard.survives)
 
     @property
     def freezes(self) -> bool:
-        """Whether collections pass over what the master held."""
+        """Whether collections skip the master's objects."""
         policy = POLICIES.get(self.policy)
         left = {one.step for one in self.left_out}
         return policy is not None and "freeze" in policy.heap and "freeze" not in left
@@ -73,7 +72,7 @@ def read_seal(pid: int, board: Snapshot | None) -> SealSeen | None:
 
 
 def understand(report: Any, board: Snapshot | None) -> SealSeen | None:
-    """The seal by its report, plain values as they were read, and by the scoreboard."""
+    """The seal, from the plain values of its report and from the scoreboard."""
     known = None if board is None else board.seal
     seen = _reported(report)
     if known is None:
@@ -86,7 +85,7 @@ def understand(report: Any, board: Snapshot | None) -> SealSeen | None:
 
 
 def _reported(document: Any) -> SealSeen | None:
-    """None if the document is no report."""
+    """The seal from a report; None if the document is not a report."""
     try:
         steps = [dict(step) for step in document["steps"]]
         left = [_left_out(step) for step in steps if step["skipped"] or step["failed"]]
@@ -134,6 +133,6 @@ def _left_out(step: Mapping[str, Any]) -> LeftOut:
 
 
 def _code(said: Mapping[str, Any], key: str = "why") -> Reason | None:
-    """The code in a part of a report; None in one of before there were any."""
+    """The code in a part of a report; None if it is missing or unknown."""
     code = said.get(key)
     return Reason(code) if code in list(Reason) else None

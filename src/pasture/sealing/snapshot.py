@@ -1,8 +1,7 @@
-"""The heap snapshot: what lies where in this process, for `pasture explain` to read.
-
-Owns the file's head and where it goes; the records are the extension's. A file is there
-completely or not at all, and only this user and root can read it: it has every address of the
-heap. `pasture_tools.explain.snapshot` reads it.
+"""The heap snapshot: the objects of this process and their addresses, for `pasture explain`. Owns
+the file's head and its path; the extension writes the records. A file appears only when it is
+complete, and only this user and root can read it: it has every address of the heap.
+`pasture_tools.explain.snapshot` reads it.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MAGIC = b"pasture snapshot 1\n"
 
 
 def path_for(pid: int, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Where a process with that environment writes its snapshot; None if nowhere."""
+    """The path of the snapshot of a process with that environment; None if it writes none."""
     name = environ.get(VARIABLE)
     return Path(name.replace("{pid}", str(pid))) if name else None
 
@@ -36,7 +35,7 @@ def write(path: Path, policy: str) -> int:
     Python thread running. Allocates nothing that outlasts the call except a few objects.
 
     Raises:
-        OSError, MemoryError: there is no new file; an earlier one is as it was.
+        OSError, MemoryError: no file was written; an earlier one is unchanged.
     """
     containers.hand_to_extension()
     with private_files.replacing(path) as file:
@@ -46,7 +45,7 @@ def write(path: Path, policy: str) -> int:
 
 
 def _head(policy: str) -> bytes:
-    """The line before the records. Its parts are gone when these are written."""
+    """The line before the records. Its objects are freed before the records are written."""
     head = {
         "pid": os.getpid(),
         "policy": policy,

@@ -1,8 +1,7 @@
-"""The table of the steps on the heap: what each does, and what it needs. A row a step.
+"""The table of the heap's steps: a row for each, with its function and its needs.
 
-The rows are in the order in which the policy seal takes them. `NotImplementedError` means that
-this interpreter or allocator has no such step, with the reason as its text; the heap is then as it
-was before.
+The rows are in the order in which the policy seal takes them. `NotImplementedError` means that this
+interpreter or allocator lacks the step, with the reason as its text; the heap is then unchanged.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from pasture.sealing.memory_types import TypeCount
 Counts = Mapping[str, int]
 
 PLUG_AFTER_OBJECTS = 1_000
-"""Objects that have to be sealed since holes were plugged, before they are plugged again."""
+"""Number of objects sealed since the last plugging that makes another one worth while."""
 
 
 class StepResult(NamedTuple):
-    """Counts of a step; the other fields say what counts cannot."""
+    """Counts of a step, and results that are not counts."""
 
     counts: Counts
     note: str | None = None
@@ -40,30 +39,30 @@ class Lack(NamedTuple):
     """An interpreter that is too old for a step, in words."""
 
     first: tuple[int, int]  # the version of CPython from which on the step exists
-    what: str  # as the end of a sentence about an older one
+    what: str  # the end of a sentence about an older version
     cost: str  # of that
 
 
 class HeapStep(NamedTuple):
     """One step, in the process that forks. It holds the interpreter's lock from start to end."""
 
-    # Does it and returns its counts, by name; or these with a note.
+    # Takes the step; returns its counts by name, or a `StepResult`.
     work: Callable[[], Counts | StepResult]
-    is_native: bool = False  # touches the interpreter's memory through the extension
-    # Safe while a thread runs, whatever that does: it does no more than the interpreter does
-    # by itself at any time. The others need threads that are proved to wait.
+    is_native: bool = False  # changes the interpreter's memory through the extension
+    # Safe while any thread runs: it does only what the interpreter may do at any time. Unsafe #
+    # steps need threads that are proved to wait.
     beside_running: bool = False
     # Safe and worth while on a half-sealed heap. Plugging is neither: it allocates, and what failed
     # most likely failed for want of memory.
     after_failure: bool = False
-    peak: Peak | None = None  # memory that it may need for a moment; None is nothing to speak of
-    # Work in its place where that does not fit.
+    peak: Peak | None = None  # memory that it may need for a moment; None if that is little
+    # Replaces the step where that memory is missing.
     in_little_memory: Callable[[], Counts] | None = None
-    # Its count `objects` is of those that are never freed from then on.
+    # Its count `objects` is the number of objects that are never freed from then on.
     makes_immortal: bool = False
-    holds_plugs: bool = False  # its count `bytes` is of memory that it keeps in use for good
-    part: str = ""  # what it needs of the extension, by the name that `private_fields` gives it
-    lack: Lack | None = None  # where it does not exist on each version that is supported
+    holds_plugs: bool = False  # its count `bytes` is memory that it keeps in use for good
+    part: str = ""  # the part of the extension that it needs, as `private_fields` names it
+    lack: Lack | None = None  # set if some supported versions lack the step
 
 
 def _collect() -> Counts:
@@ -115,14 +114,14 @@ _STAYED_OPEN = StepResult({"blocks": 0, "bytes": 0}, "little is new since holes 
 
 @dataclass(slots=True)
 class _Holes:
-    """The amount that this process has sealed since it plugged holes.
+    """The number of objects sealed since this process plugged holes.
 
     The work of a seal leaves holes itself. A process that seals each second, and has nothing new
     each time, would grow by 15 GB a day if it plugged them. Holes that stay open are what the next
     seal works with; they lie between few sealed objects.
     """
 
-    sealed: int = 0  # objects, since the holes were plugged
+    sealed: int = 0  # objects since the holes were plugged
     # Whether that is known: objects are made immortal, and counted, from 3.12 on.
     counted: bool = False
     plugged_by: int = 0  # the process; its children have holes of their own
@@ -168,7 +167,7 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     "precompute-types": HeapStep(
         lambda: {"types": native().precompute_types()}, is_native=True, beside_running=True
     ),
-    # Prepares "gather-code" in a child that becomes a parent in its turn.
+    # Prepares "gather-code" in a child that becomes a parent itself.
     "trace-code": HeapStep(_trace_code, is_native=True, beside_running=True),
     "gather-code": HeapStep(
         lambda: native().gather_code(), is_native=True, peak=Peak(0.01), part="gathered code"
@@ -186,11 +185,11 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
         ),
     ),
     "freeze": HeapStep(_freeze, beside_running=True, after_failure=True),
-    # Memory that the steps before let go of lies in the interpreter's free lists, between objects
-    # that are sealed: a child would be handed it. A full collection empties them, and after
-    # the freeze it looks at next to nothing.
+    # Memory that earlier steps freed lies in the interpreter's free lists, between sealed objects:
+    # # children would use it. A full collection empties the lists, and after the freeze it is
+    # cheap.
     "empty-free-lists": HeapStep(_collect_built_in, beside_running=True),
-    # Memory that is free altogether would be carried through the fork.
+    # Wholly free memory would be copied through the fork.
     "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),
     "plug-malloc": HeapStep(_plug_malloc, is_native=True, peak=Peak(0.01), holds_plugs=True),
     "plug-pymalloc": HeapStep(
@@ -200,15 +199,15 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
         holds_plugs=True,
         part="plugging of pools",
     ),
-    # Last: whatever the steps before write is in place.
+    # Last: the earlier steps have written all that they write.
     "huge-pages": HeapStep(_collapse, is_native=True),
 }
-"""By name, as policies list them: the one place in Python that knows which steps there are."""
+"""All steps, by their names in policies."""
 
 NATIVE_STEPS = frozenset(name for name, step in HEAP_STEPS.items() if step.is_native)
 _PARTS = frozenset(step.part for step in HEAP_STEPS.values())
 
 
 def left_out_besides() -> tuple[str, ...]:
-    """Parts of pasture, besides steps, that do not work on this interpreter: each a sentence."""
+    """Parts of pasture besides steps that do not work on this interpreter, a sentence each."""
     return tuple(f"no {part}: {why}" for part, why in left_out() if part not in _PARTS)

@@ -59,9 +59,9 @@ class Celery(Engine):
             )
 
     def load(self, started: Any) -> None:
-        """Change the pool, and import what each of its processes would import for itself."""
+        """Change the pool, and import the modules that each of its processes would import."""
         if _spawns(started):
-            # The setting asks for processes that have nothing of this one, which has threads.
+            # The setting starts processes from scratch, because this one has threads.
             self.forks = False
             spawning.install(lambda: _imported_by_each(started.app))
             restart_out_of_the_image()
@@ -81,7 +81,7 @@ class Celery(Engine):
 
     def end(self, error: PastureError) -> NoReturn:
         sys.stdout.flush()
-        os._exit(complain(error))  # Celery's signal would take an exception for its own
+        os._exit(complain(error))  # Celery's signal would swallow an exception
 
     def command(self) -> Any:
         from celery.__main__ import main
@@ -96,8 +96,7 @@ def _spawns(started: Any) -> bool:
 
 
 def _imported_by_each(app: Any) -> list[str]:
-    """What a spawned pool process imports before its first task. Source: prefork.py,
-    process_initializer."""
+    """Import what a spawned pool process imports first. Source: prefork.py, process_initializer."""
     pool = ("billiard.sharedctypes", "billiard.synchronize", PREFORK)
     own = ("celery.app.log", "celery.app.trace", type(app.loader).__module__)
     tasks = (*app.loader.builtin_modules, *app.conf.imports, *app.conf.include)
@@ -109,7 +108,7 @@ def _imported_by_each(app: Any) -> list[str]:
 
 
 def restart_out_of_the_image() -> None:
-    """Have a restart (HUP) start the worker by what has started this one: Celery takes python."""
+    """Have a restart (HUP) start the worker by this process's program: Celery would take python."""
     from celery.apps import worker
     from celery.platforms import close_open_fds
 
@@ -127,7 +126,7 @@ def count_private_memory(limit: int) -> None:
     def memory_kib() -> int:
         watch = after.passed()
         if watch is None:
-            return 1  # 0 would mean that it is not known
+            return 1  # 0 would stand for an unknown size
         log.warning("recycling pool process %s: %s", os.getpid(), watch)
         return max(watch.uss_bytes, limit) // 1024 + 1
 

@@ -24,7 +24,7 @@ from pasture.serving.settings import SETTINGS
 PRELOAD = SETTINGS["preload"].variable
 METHOD = "distributed.worker.multiprocessing-method"
 PRELOADED = "pasture.preload"
-"""Key of Dask's configuration with a list of modules, which every worker then shares."""
+"""Key in Dask's configuration: modules that all workers then share."""
 
 OBSERVING = "pasture.servers.observed_forkserver"
 SEALING = "pasture.servers.logged_forkserver"
@@ -52,14 +52,13 @@ def dask_setup(nanny: Any) -> None:
     context: Any = get_mp_context()  # and Dask's own list is set
     theirs = list(vars(forkserver)["_forkserver"]._preload_modules)
     if SEALING not in theirs:
-        observing = [OBSERVING] if method != "forkserver" else []  # else workers share their list
+        observing = [OBSERVING] if method != "forkserver" else []  # a forkserver's list is shared
         context.set_forkserver_preload([*observing, *theirs, SEALING])
 
 
 def preload_list(variable: str, configured: object) -> str:
-    """PASTURE_PRELOAD for the forkserver: the variable, or else Dask's configuration.
-
-    That is a list of names, or one string with commas, as of `DASK_PASTURE__PRELOAD`.
+    """PASTURE_PRELOAD for the forkserver: the variable, or Dask's configuration, which is a list of
+    names or a string with commas, as in `DASK_PASTURE__PRELOAD`.
     """
     if variable:
         return variable

@@ -23,7 +23,7 @@ with installed("dramatiq"):
 
 
 class Dramatiq(Engine):
-    """Its command, by its options."""
+    """dramatiq's command, by its options."""
 
     name = "dramatiq"
     moves_import = True
@@ -46,12 +46,12 @@ class Dramatiq(Engine):
             )
         if getattr(started, "watch", None):
             raise UsageError(
-                "with --watch dramatiq restarts at each change of a file, next to a thread",
+                "with --watch dramatiq has a thread and restarts at each change of a file",
                 hint="leave --watch out, or leave pasture out",
             )
 
     def load(self, started: Any) -> None:
-        """Import what each worker process imports: the broker's module, and those with actors."""
+        """Import the modules of each worker process: the broker's, and those with actors."""
         sys.path[:0] = started.path  # as dramatiq does next
         modules = [started.broker.partition(":")[0], *started.modules]
         preload.load(modules, is_needed=self.settings.strict)

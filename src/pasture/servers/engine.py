@@ -1,8 +1,8 @@
 """The common part of all engines, from the import of an engine's module to its end.
 
 An engine's module holds a class with its own part, and ends with `engine = ThatClass.switch_on()`.
-Its import is the switch: what the engine starts from then on is sealed. `python -m` of it is what
-`pasture run` becomes: the engine's own command, in a process that must seal or end.
+Its import is the switch: from then on processes that the engine starts are sealed. `pasture run`
+becomes `python -m` of this module: the engine's own command, in a process that must seal or end.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def installed(name: str) -> Iterator[None]:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether pasture's code, or its import, has raised it."""
+    """Whether pasture's code, or its import, has raised an error."""
     names = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
     return "pasture" in [name for name in names if not name.startswith("importlib.")][-1]
 
@@ -53,9 +53,9 @@ class Engine:
 
     Attributes:
         name: of its row.
-        works: its parent does the program's work between the forks, as of `Sealer`.
+        works: its parent does the program's work between the forks, as in `Sealer`.
         loads_early: the application is imported before the engine starts.
-        moves_import: each worker would import what `load` imports.
+        moves_import: `load` imports what each worker would import.
         forks: the workers are forked from this process.
         shows_log: its command writes pasture's log to stderr; False for one that has its own log.
         is_command: this process is the engine's own command, run by pasture.
@@ -75,7 +75,7 @@ class Engine:
 
     @classmethod
     def switch_on(cls) -> Self:
-        """Have what this engine starts sealed; run its command if it is this process's program."""
+        """Seal what this engine starts; run its command if it is this process's program."""
         main = vars(sys.modules["__main__"])
         if cls.__module__ == "__main__":
             module = importlib.import_module(main["__spec__"].name)
@@ -86,7 +86,7 @@ class Engine:
         return engine
 
     def switch(self) -> None:
-        """Have what this engine starts sealed, from now on."""
+        """Seal what this engine starts, from now on."""
         if is_off():
             return
         try:
@@ -102,7 +102,7 @@ class Engine:
         self.install()
 
     def run(self, name: str = "", command: Callable[[], Any] | None = None) -> int:
-        """Be the engine's command, which must seal or end; returns its exit code."""
+        """Run the engine's command, which must seal or end; returns its exit code."""
         starter.take_name(name or self.name)
         if self.shows_log:
             show_log()
@@ -119,14 +119,13 @@ class Engine:
 
     @property
     def restarted(self) -> str:
-        """The script that comes back here, for an engine that starts `sys.argv` again.
-
-        A folder of its own: Python puts a script's folder in front of the path.
+        """The script that starts this module, for an engine that starts `sys.argv` again. It has
+        its own folder, because Python puts a script's folder in front of the path.
         """
         return str(Path(__file__).parent / "restarted" / self.name)
 
     def before(self, owner: Any, method: str, what: Callable[[Any], object]) -> None:
-        """Have `begin` called before a method of the engine's, with `what` of its object."""
+        """Call `begin` before a method of the engine's, with `what` of its object."""
         theirs = getattr(owner, method)
 
         @functools.wraps(theirs)
@@ -137,7 +136,7 @@ class Engine:
         setattr(owner, method, begin_and_go_on)
 
     def begin(self, started: Any) -> None:
-        """Watch the forks of what is about to start: the first in this process alone."""
+        """Watch the forks of the object that is about to start, the first in this process."""
         if self._began:
             return
         self._began = True
@@ -155,9 +154,8 @@ class Engine:
             seal_before_forks(self.settings, works=self.works)
 
     def is_refused(self, started: Any) -> bool:
-        """Whether nothing is forked from a parent that has loaded; a warning is written then.
-
-        Raises a PastureError in its place if `pasture run` or the settings want a seal or an end.
+        """Whether workers are not forked from a loaded parent; this is logged as a warning. Raises
+        a PastureError instead if `pasture run` or the settings require a seal.
         """
         try:
             self.check(started)
@@ -169,29 +167,29 @@ class Engine:
         return False
 
     def refuse_reload(self) -> NoReturn:
-        """Raise for an engine that restarts its workers whenever a file changes."""
+        """Raise for an engine that restarts its workers at each change of a file."""
         raise UsageError(
             f"with --reload {self.name} restarts its workers at each change of a file: there is "
             "nothing to share",
             hint="leave --reload out, or leave pasture out",
         )
 
-    # What an engine has of its own.
+    # An engine's own part.
 
     def install(self) -> None:
-        """Have `begin` called when the engine starts, or do what stands for it."""
+        """Call `begin` when the engine starts, or do the engine's equivalent."""
         raise NotImplementedError
 
     def command(self) -> Any:
-        """The engine's own command; returns its exit code, or nothing."""
+        """Run the engine's own command; returns its exit code, or None."""
         raise NotImplementedError
 
     def check(self, started: Any) -> None:
-        """Raise a UsageError if what is about to start is not forked from this process."""
+        """Raise a UsageError if the workers to start are not forked from this process."""
 
     def load(self, started: Any) -> None:
-        """Import what the workers would, before the seal. May raise a PastureError."""
+        """Import the workers' modules, before the seal. May raise a PastureError."""
 
     def end(self, error: PastureError) -> NoReturn:
-        """End this program, which cannot be sealed and must be."""
+        """End this program, which must be sealed and cannot be."""
         sys.exit(complain(error))

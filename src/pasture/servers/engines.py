@@ -1,8 +1,8 @@
 """The engines that pasture seals: one row each. A new engine is a row here and a module next to it.
 
 The last rows are servers that do not fork; pasture logs that there is nothing to share. The start
-file of `pasture[auto]` executes this module in every interpreter that has the variable, so that it
-imports nothing.
+file of `pasture[auto]` executes this module in every interpreter with the variable, so it imports
+nothing.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 
 class Row:
-    """An engine. Its name is its program's, as `pasture run` takes it, or the library's."""
+    """An engine. Its name is its program's, as for `pasture run`, or the library's."""
 
-    module: str  # imported to seal it, or run in place of its program; by itself of its name
+    module: str  # imported to seal it, or run in place of its program; by default named after it
     is_program = True  # `pasture run` starts it
-    # Module whose import says that a program is this engine, or `os.fork`; "" if `PASTURE=seal`
-    # alone cannot seal it. Of two rows with one such module the first seals.
+    # Module whose import shows that a program is this engine, or `os.fork`; "" if `PASTURE=seal` #
+    # alone cannot seal it. The first of two rows with the same module seals.
     seen_by = ""
-    package: str  # imported for it; "" for nothing; by itself its name
-    imports: tuple[str, ...]  # all that its modules may import, besides the standard library
+    package: str  # imported for it; "" for none; by default its name
+    imports: tuple[str, ...]  # packages that its modules may import, besides the standard library
     installed_by: str  # what pip installs for it
-    on_path = False  # its own program on the PATH does where the package is not installed
-    serves: Serves = ""  # "asgi" for ASGI applications, "web" for others too, "" for no requests
+    on_path = False  # a program on the PATH replaces a missing package
+    serves: Serves = ""  # "asgi" for ASGI only, "web" for any web requests, "" for none
     lifespans: tuple[str, ...] = ()  # values of `--lifespan` besides `each` that it knows
     # Part of the path of a library in which the main thread of a worker waits for a lock, idle or
     # busy, while other threads serve; "" where an idle one waits for connections.
     idle_in = ""
-    replaces_workers = False  # when their private memory has passed a limit
-    reforks = False  # a worker of it can become the parent of the next ones
+    replaces_workers = False  # its workers, when their private memory has passed a limit
+    reforks = False  # its workers can become the parents of the next ones
     guide = ""  # its page under docs/
 
     def __init__(self, name: str, *, module: str = "", **given: object) -> None:
@@ -132,7 +132,7 @@ _ROWS = (
         seen_by="multiprocessing.forkserver",
         package="",
     ),
-    # These fork nothing: the log says what would help.
+    # These do not fork: the log names a server that does.
     *(
         Row(name, module=f"one_process.{name}", is_program=False, seen_by=seen_by)
         for name, seen_by in (
@@ -145,8 +145,8 @@ _ROWS = (
 )
 
 ENGINES: Mapping[str, Row] = {row.name: row for row in _ROWS}
-"""By name."""
+"""All rows, by name."""
 
 ASGI = tuple(row.name for row in _ROWS if row.serves == "asgi")
 WEB = tuple(row.name for row in _ROWS if row.serves)
-"""Names of the engines that serve requests: of ASGI applications alone, and of any."""
+"""Names of the engines that serve only ASGI applications, and of those that serve any requests."""

@@ -18,7 +18,7 @@ from pasture.serving.settings import settings_or_end
 
 
 def _listed() -> tuple[str, ...]:
-    """The modules that this forkserver was given; none where it reports them itself.
+    """The modules of this forkserver's list; none if it reports failures itself.
 
     Source: CPython 3.11 to 3.15 Lib/multiprocessing/forkserver.py, whose `main` imports them.
     """

@@ -40,7 +40,7 @@ Loader = Callable[[], Any]
 
 
 class Granian(Engine):
-    """Its servers. Those that load again at each change of a file are refused."""
+    """granian's servers, except those that load again at each change of a file."""
 
     name = "granian"
 
@@ -61,7 +61,7 @@ class Granian(Engine):
         self.refuse_reload()
 
     def prepare(self, server: Any, load: Loader) -> Loader:
-        """Load the application, have workers forked; returns a loader for the workers."""
+        """Load the application, and have workers forked; returns a loader for the workers."""
         settings = without_exit(self.settings)
 
         def start_again(why: str, *, plain: bool = True) -> None:
@@ -89,7 +89,7 @@ class Granian(Engine):
             if interface == "rsgi":
                 from pasture.warmup.warmup import WarmUpReport
 
-                return WarmUpReport(refused="only applications of ASGI and WSGI are warmed up")
+                return WarmUpReport(refused="only ASGI and WSGI applications are warmed up")
             return warm_up_as_set(
                 application,
                 settings,

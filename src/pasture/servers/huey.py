@@ -21,7 +21,7 @@ with installed("huey_consumer"):
 
 
 class Huey(Engine):
-    """Consumers."""
+    """Huey's consumers."""
 
     name = "huey_consumer"
     works = True
@@ -33,7 +33,7 @@ class Huey(Engine):
     def check(self, started: Any) -> None:
         if started.worker_type != "process":
             raise UsageError(
-                f"huey's workers are of the type {str(started.worker_type)!r}: nothing is forked",
+                f"huey's workers of the type {str(started.worker_type)!r} are not forked",
                 hint="give huey_consumer -k process, or leave pasture out",
             )
 

@@ -36,7 +36,7 @@ with installed("hypercorn"):
 
 
 class Hypercorn(Engine):
-    """Its function that starts workers, by their configuration."""
+    """hypercorn's function that starts workers, by their configuration."""
 
     name = "hypercorn"
 
@@ -61,7 +61,7 @@ class Hypercorn(Engine):
             )
 
     def prepare(self, config: Config) -> None:
-        """Load the application and have `hypercorn.run.run` fork where it would spawn."""
+        """Load the application, and have `hypercorn.run.run` fork instead of spawn."""
         settings = without_exit(self.settings)
         sealer = Sealer(
             settings,
@@ -81,8 +81,8 @@ class Hypercorn(Engine):
                 protocol=Protocol.ASGI if is_asgi else Protocol.WSGI,
             )
 
-        # hypercorn's parent asks all workers to end, and terminates the rest when the first has
-        # ended: sealed ones end so quickly that none of the rest would come to its own end.
+        # hypercorn's parent asks all workers to end, and terminates the rest when the first has #
+        # ended: sealed ones end so quickly that the rest would be killed.
         context = Forking(
             lambda: sealer.before_fork(warm_up),
             ends_within_s=config.graceful_timeout + config.shutdown_timeout,
@@ -98,7 +98,7 @@ class Hypercorn(Engine):
 
 
 def load(config: Config) -> Any:
-    """Import the application and what serves it; the application, as hypercorn wraps it."""
+    """Import the application and its server; returns the application, wrapped by hypercorn."""
     with importing(config.application_path, server="hypercorn", hint="check the name"):
         kind = "trio" if config.worker_class == "trio" else "asyncio"
         importlib.import_module(f"hypercorn.{kind}.run")  # its workers' module
@@ -106,7 +106,7 @@ def load(config: Config) -> Any:
 
 
 def bound_to(address: str) -> str:
-    """The host that a request from this machine would name, of hypercorn's `HOST:PORT`."""
+    """The `Host` of a request from this machine, from hypercorn's `HOST:PORT`."""
     host, _, port = address.rpartition(":")
     return host_at(host, port) if port.isdigit() else "localhost:80"
 

@@ -1,8 +1,6 @@
-"""Engines that a program of the user's starts by itself, known by what it imports.
-
-For `pasture run -- python app.py`. A finder that finds nothing by itself has the module that seals
-an engine imported right after the engine's own. Invariant: the engine's module is as it would be,
-whatever goes wrong.
+"""Engines that a program of the user's starts itself, recognized by its imports. For `pasture run
+-- python app.py`. A finder imports the module that seals an engine right after the engine's own.
+Invariant: the engine's module is unchanged after any error.
 """
 
 from __future__ import annotations
@@ -20,11 +18,11 @@ from pasture.servers.engines import ENGINES
 from pasture.trust.untrusted_text import complain
 
 _FORKS_ARE_WATCHED = ("multiprocessing", "forkserver")
-"""Rows for which `pasture run -- python` has a way of its own."""
+"""Rows that `pasture run -- python` handles itself."""
 
 
 def watch(arguments: Sequence[str]) -> None:
-    """Have an engine sealed that the program with these arguments of Python's imports."""
+    """Seal engines that the program with these arguments for Python imports."""
     switches = switches_of(arguments)
     for seen in [seen for seen in switches if seen in sys.modules]:  # out of an image
         _switch_on(switches.pop(seen))
@@ -33,9 +31,9 @@ def watch(arguments: Sequence[str]) -> None:
 
 
 def switches_of(arguments: Sequence[str]) -> dict[str, str]:
-    """Dict of modules that engines import to those that seal them; one for an engine's program."""
+    """Dict of an engine's module to the one that seals it; one entry for an engine's program."""
     rows = [row for row in ENGINES.values() if row.seen_by and row.name not in _FORKS_ARE_WATCHED]
-    # Of two rows with one module the first counts.
+    # The first of two rows with one module counts.
     every = {row.seen_by: row.module for row in reversed(rows)}
     own = ENGINES.get(_name_of(arguments))
     return {own.seen_by: every[own.seen_by]} if own in rows and own.is_program else every
@@ -56,7 +54,7 @@ class _Watch:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if self._finding or name not in self._left:
             return None
-        self._finding = True  # another finder may ask all of them
+        self._finding = True  # another finder may ask this one
         try:
             spec = _find(name, path, target)
         finally:
@@ -79,7 +77,7 @@ def _follow(loader: Any, name: str, left: dict[str, str]) -> None:
         execute(module)
         if module.__name__ == name and name in left:
             parent, _, last = name.rpartition(".")
-            # As the import does next: it is not at its end yet.
+            # The import does this next: it is not finished yet.
             setattr(sys.modules[parent], last, module)
             _switch_on(left.pop(name))
 
@@ -95,4 +93,4 @@ def _switch_on(module: str) -> None:
     except PastureError as error:
         complain(error)
     except Exception as error:
-        log.error("%s is not at work: %s: %s", module, type(error).__name__, error)
+        log.error("%s failed: %s: %s", module, type(error).__name__, error)

@@ -1,6 +1,6 @@
 """`multiprocessing` and `concurrent.futures`, sealed: `with pasture.sealed():`.
 
-Owns the choice of the start method and what is refused. docs/multiprocessing.md is the user's
+Owns the choice of the start method and the refusals. docs/multiprocessing.md is the user's
 guide.
 """
 
@@ -32,7 +32,7 @@ PRELOAD_MODULE = "pasture.servers.forkserver"
 
 @dataclass(frozen=True, slots=True)
 class SealedContext:
-    """What `pasture.sealed()` hands to its block.
+    """The value of `with pasture.sealed() as`.
 
     Attributes:
         context: makes `context.Pool()` and `context.Process()`, and is the `mp_context` of a
@@ -52,17 +52,17 @@ def sealed(
     strict: bool = False,
     auto: str | Path | None = None,
 ) -> Iterator[SealedContext]:
-    """Seal this process for the pools and processes that the block starts.
+    """Seal this process for the pools and processes that the `with` block starts.
 
     Load the data first, start the workers inside. Call it before any thread is started.
-    The seal lasts: what was alive at the entry is never freed, also after the block.
+    The seal lasts: objects that were alive at the entry are never freed, also after the block.
 
     Args:
         context: a context of `multiprocessing` or its start method; None is "fork".
-        policy: name of a policy or one of your own; None is "seal".
-        strict: raise if the process did not get sealed.
-        auto: file in which workers record what they import and run; what is in it is built first.
-            None is the variable PASTURE_AUTO, if that is set.
+        policy: name of a policy, or your own `Policy`; None is "seal".
+        strict: raise if the process was not sealed.
+        auto: file in which workers record what they import and run, and which is built first. None
+        is the variable PASTURE_AUTO, if set.
 
     Yields:
         The context to start workers with, and the report.

@@ -1,9 +1,7 @@
-"""Processes that a program forks by itself, sealed where only the environment asks for it.
-
-Importing it is the switch: `PASTURE=seal python train.py` comes here at the first `os.fork`,
-of any library. The program works in between, so it is sealed once. Its own children, should they
-start some, are not sealed again. With PASTURE_FORK_SPAWNED it comes here before the first process
-is spawned, too.
+"""Processes that a program forks itself, sealed where only the environment asks for it. Importing
+this is the switch: `PASTURE=seal python train.py` imports it at the first `os.fork` of any library.
+The program works between the forks, so it is sealed once; its children are not sealed again. With
+PASTURE_FORK_SPAWNED it is imported before the first process is spawned, too.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from pasture.serving.settings import settings_or_end
 
 
 def install() -> None:
-    """Seal this process before it first forks, unless an engine does that."""
+    """Seal this process before its first fork, unless an engine does that."""
     settings = settings_or_end()
     if not has_sealer():
         seal_before_forks(settings, works=True, yields=True)

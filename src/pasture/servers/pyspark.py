@@ -3,12 +3,12 @@
     spark.python.daemon.module      pasture.servers.pyspark
     spark.executorEnv.PASTURE_PRELOAD   pandas,pyarrow,my_job
 
-Spark then starts `python -m pasture.servers.pyspark WORKER_MODULE` on each node where it would
-start `python -m pyspark.daemon`. docs/clusters.md is the user's guide.
+Spark then starts `python -m pasture.servers.pyspark WORKER_MODULE` on each node instead of `python
+-m pyspark.daemon`. docs/clusters.md is the user's guide.
 
 Written for PySpark 4.3; leans on `pyspark.daemon.manager`, which forks a worker a connection, and
-on the workers' import of their module after the fork. Invariant: nothing but PySpark writes to
-standard output, where Spark reads the daemon's port.
+on the workers' import of their module after the fork. Invariant: only PySpark writes to standard
+output, where Spark reads the daemon's port.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from pasture.serving.settings import read_environment
 from pasture.trust.untrusted_text import complain
 
 _WORKER = "pyspark.worker"
-_MAX_PIPE_BYTES = 1 << 20  # what the kernel allows everybody
+_MAX_PIPE_BYTES = 1 << 20  # allowed for every user
 
 
 def main() -> None:
-    """Load, seal, and be PySpark's daemon."""
+    """Load, seal, and run PySpark's daemon."""
     if is_off():
         importlib.import_module("pyspark.daemon").manager()
         return
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def prepare(arguments: Sequence[str]) -> Sealer:
-    """Load what the workers need, and seal this process.
+    """Load the workers' modules, and seal this process.
 
     Spark's arguments are the workers' module, or nothing. May raise a PastureError.
     """
@@ -62,7 +62,7 @@ def prepare(arguments: Sequence[str]) -> Sealer:
             hint="this is the module of Spark's daemon: name it in spark.python.daemon.module",
         ) from error
     with generators.observed():
-        # As `pyspark.daemon.worker` chooses it.
+        # The same choice as in `pyspark.daemon.worker`.
         is_named = bool(arguments) and arguments[0].startswith("pyspark")
         preload.load([arguments[0] if is_named else _WORKER], is_needed=settings.strict)
     sealer = Sealer(without_exit(settings))  # workers end by os._exit, in PySpark's daemon
@@ -72,9 +72,8 @@ def prepare(arguments: Sequence[str]) -> Sealer:
 
 @contextlib.contextmanager
 def _all_output_to_the_log() -> Iterator[None]:
-    """Have all that is printed go to standard error, also by libraries in C.
-
-    Spark does not read standard error before it has the port: a full pipe would be the end.
+    """Send all output to standard error, also that of libraries in C. Spark does not read standard
+    error before it has the port: a full pipe would block the daemon.
     """
     with contextlib.suppress(OSError):
         fcntl.fcntl(2, fcntl.F_SETPIPE_SZ, _MAX_PIPE_BYTES)

@@ -22,7 +22,7 @@ _FORK_NOTHING = ("SimpleWorker", "SpawnWorker", "AsyncWorker")
 
 
 class Rq(Engine):
-    """Workers and pools, by the class of the workers."""
+    """RQ's workers and pools, by the class of the workers."""
 
     name = "rq"
     works = True

@@ -1,7 +1,6 @@
-"""`python -m pasture.servers.script ARGS`: what `pasture run -- python ARGS` becomes.
-
-Owns which forks of the program are sealed. The program itself is run by the interpreter's own main
-function (`pasture.main_program`). An engine that the program starts seals by itself.
+"""`python -m pasture.servers.script ARGS`: what `pasture run -- python ARGS` becomes. Owns the
+choice of the forks that are sealed. The interpreter's own main function runs the program
+(`pasture.main_program`). An engine that the program starts seals itself.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pasture.trust.untrusted_text import complain
 def run(arguments: Sequence[str]) -> None:
     """Run a program as Python would with these arguments, sealed before it forks workers.
 
-    Raises a PastureError where a variable makes no sense, or there is no such program.
+    Raises a PastureError if a variable is wrong, or the program does not exist.
     """
     if not is_off():
         _seal_forks_of(arguments)
@@ -49,12 +48,12 @@ def _seal_forks_of(arguments: Sequence[str]) -> None:
     if settings.fork_spawned:
         spawning.install()
     atexit.register(_complain_if_nothing_was_sealed, os.getpid())
-    if not settings.after:  # else the user says when
+    if not settings.after:  # else the user names the moment
         import_watch.watch(arguments)
 
 
 def _run_program(first: str, *rest: str) -> None:
-    """By the interpreter's own main function, which ends the process."""
+    """Run it by the interpreter's own main function, which ends the process."""
     if first in ("-m", "-c") and not rest:
         raise UsageError(f"python {first} needs {'a module' if first == '-m' else 'code'}")
     if first in ("-m", "-c"):
@@ -88,7 +87,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Not the functions above: this module makes room for the program's `__main__`.
+    # The program's `__main__` replaces this module and its functions.
     from pasture.servers.script import main as start
 
     start()

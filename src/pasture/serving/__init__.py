@@ -1,4 +1,3 @@
-"""What every engine needs of a server that forks: settings, the seal before a fork, a new start.
-
-Knows no engine: those are in `pasture.servers`, which imports this.
+"""The common part of servers that fork: settings, the seal before a fork, a new start. Knows no
+engine: `pasture.servers` has them and imports this.
 """

@@ -1,6 +1,6 @@
 """After each response of a worker: a count, a collection if that pays, a look at its memory.
 
-How a worker ends that is to be replaced is the engine's own.
+The engine ends a worker that is to be replaced.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class AfterResponse:
-    """One for all workers that a process forks; with a limit each has a watch of its own."""
+    """The calls after responses, for all workers of a process; each watches its own limit."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        self._watches: dict[int, UssWatch] = {}  # by pid: a child has the entry of its parent, too
+        self._watches: dict[int, UssWatch] = {}  # by pid: a child has its parent's entry, too
 
     def __call__(self, *, looks: bool = True) -> UssWatch | None:
-        """Do all of it, in a worker; returns as `passed`, or None where it `looks` not."""
+        """Take all steps, in a worker; returns `passed`, or None without `looks`."""
         recorder.answered()
         gc_settings.collect_between_requests()
         return self.passed() if looks else None
 
     def passed(self) -> UssWatch | None:
-        """The worker's watch, once, when it has passed its limit; it is to be replaced then."""
+        """The watch of a worker that has passed its limit; only once, then None."""
         if self._limit is None:
             return None
         pid = os.getpid()

@@ -1,6 +1,6 @@
-"""What a mistyped application was meant for: a file in the place of a module, a name nearly right.
+"""A guess for a mistyped application: a file in the place of a module, a similar name.
 
-Looks at the files of a folder and imports nothing. A guess, for a hint.
+Reads the files of a folder and imports nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ _MAX_MODULES = 1000
 
 
 def guess(app: str, folder: Path) -> str:
-    """An application of a folder that was meant, as `shop:app`; "" for no such mistake."""
+    """The application that was probably meant, as `shop:app`; "" without a guess."""
     module, colon, name = app.partition(":")
     file = folder / module
     if module.endswith(".py") and not Path(module).is_absolute() and file.is_file():
         dotted = ".".join(Path(module).with_suffix("").parts)
-        return f"{dotted}:{name or _application_in(file)}"
+        names = _names_in(file)
+        usual = next((each for each in _USUAL if each in names), _USUAL[0])
+        return f"{dotted}:{name or (f'{usual}()' if usual == 'create_app' else usual)}"
     top, dot, rest = module.partition(".")
     known = list(_modules(folder))
     if top in known:
@@ -49,7 +51,7 @@ def _modules(folder: Path) -> Iterator[str]:
 
 
 def _near_in(folder: Path, module: str, name: str) -> str:
-    """The name in a module that a name may stand for; "" if it is there or is like none."""
+    """The name in a module that is most similar; "" if the name exists or none is similar."""
     place = folder.joinpath(*module.split("."))
     files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
     names = next((found for file in files if (found := _names_in(file))), frozenset[str]())
@@ -68,13 +70,6 @@ def _names_in(file: Path) -> frozenset[str]:
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
         return frozenset()
     return frozenset(name for node in tree.body for name in _bound_by(node))
-
-
-def _application_in(file: Path) -> str:
-    """The usual name that the file gives something at its top level, or the first of them."""
-    names = _names_in(file)
-    found = next((name for name in _USUAL if name in names), _USUAL[0])
-    return f"{found}()" if found == "create_app" else found
 
 
 def _bound_by(node: ast.stmt) -> Iterator[str]:

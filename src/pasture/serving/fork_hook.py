@@ -1,8 +1,8 @@
 """Forks of workers, whatever the program: `pasture run -- python app.py`.
 
 Owns which forks count. Only forks of Python code are seen (`os.register_at_fork`), not those of
-`subprocess` or C code. A fork that leads to an exec or makes a daemon does not count: its child
-either keeps nothing or is the program itself. docs/multiprocessing.md lists the rules for users.
+`subprocess` or C code. A fork before an exec or for a daemon does not count: the child keeps
+nothing or is the program itself. docs/multiprocessing.md lists the rules for users.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _LIBRARY_FILES = ("subprocess.py", "pty.py")
 def before_each(step: Callable[[FrameType | None], None]) -> None:
     """Call a function before each fork that runs Python's hooks, from now on.
 
-    Modules that it loads have hooks of their own, of which CPython would call those after the fork
-    alone: a lock would be released that was not taken. So those before the fork are called here.
+    CPython would call only the after-fork hooks of modules that the function loads: a lock would be
+    released that was not taken. So their before-fork hooks are called here.
 
     Args:
-        step: called in the parent, with the frame that forks, if that is Python's. Must not raise.
+        step: called in the parent, with the Python frame that forks, or None. Must not raise.
     """
 
     def hook() -> None:
         known = extension.before_forks(hook) if extension is not None else 0
-        # C code calls this function, in the name of the one that forks.
+        # C code calls this function: the caller's frame is the one that forks.
         caller = sys._getframe().f_back
         is_ours = caller is not None and caller.f_globals.get("__name__") == "pasture_auto"
         step(caller.f_back if caller is not None and is_ours else caller)
@@ -69,7 +69,7 @@ def watch(before_fork: Callable[[], None], after: str = "") -> None:
 
 
 def is_there(target: str, modules: Mapping[str, ModuleType]) -> bool:
-    """Whether a `MODULE` was imported to its end, and `MODULE:NAME` is not None; "" is there."""
+    """Whether a `MODULE` is completely imported, and `MODULE:NAME` is not None; true for ""."""
     if not target:
         return True
     name, _, attribute = target.partition(":")
@@ -99,6 +99,6 @@ def leads_elsewhere(caller: FrameType | None) -> bool:
 
 
 def _names(code: CodeType) -> frozenset[str]:
-    # A module's own level names whatever its script does somewhere: too much to go by, but
-    # a daemon made there is as common as one made in a function.
+    # The code of a module names everything that its script does, so it decides nothing about an #
+    # exec; but daemons are often made there.
     return frozenset(code.co_names)

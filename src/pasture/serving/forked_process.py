@@ -1,8 +1,8 @@
 """Processes of `multiprocessing` that are forked where a server's parent would spawn them.
 
-A child starts and ends as a spawned one: without what is the parent's, and with the functions
-called that the application's import has given to `atexit`. Invariant: no signal that is sent to a
-child is lost, from the fork on; until its own code sets handlers it has those of its context.
+A child starts and ends as a spawned one: without the parent's resources, and with calls of the
+functions that the application's import has given to `atexit`. Invariant: a child loses no signal
+from the fork on; until its own code sets handlers it has those of its context.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from typing import Any, NoReturn
 from weakref import WeakSet
 
 Handlers = Mapping[signal.Signals, Any]
-"""By signal, as `signal.signal` takes them."""
+"""Handlers by signal, as `signal.signal` takes them."""
 
 OF_A_NEW_PROCESS: Handlers = {signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
 
 
 class Forking(ForkContext):
-    """A context of multiprocessing that forks, and does something before each fork.
+    """A context of multiprocessing that forks, with a call before each fork.
 
     Args:
-        before_fork: called in the parent. What it raises, the start of the process raises.
+        before_fork: called in the parent; the start of the process passes its errors on.
         handlers: of children, for the signals that the parent handles. A signal that the parent
             ignores stays ignored where this says SIG_DFL, as it does through exec.
-        let_go: called in each child, to close what is the parent's.
-        ends_within_s: how long workers may take to end, in a parent that terminates the rest when
-            the first has ended.
+        let_go: called in each child, to close the parent's resources.
+        ends_within_s: time for workers to end, in a parent that terminates the rest when the first
+        has ended.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Forking(ForkContext):
         return worker
 
     def part(self) -> None:
-        """Let go of what is the parent's. Right after the fork."""
+        """Close the parent's resources. Right after the fork."""
         for fork in self.forks:
             fork.close_inherited()
         self._let_go()
         for number, handler in self.handlers.items():
             if handler is signal.SIG_DFL and signal.getsignal(number) is signal.SIG_IGN:
-                continue  # under nohup, say, hangups
+                continue  # as SIGHUP under nohup
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
@@ -75,9 +75,9 @@ class Worker(ForkProcess):
     context: Forking
 
     def terminate(self) -> None:
-        """End it, once the time that it has for ending by itself is over."""
+        """Send SIGTERM, once the time for ending without it is over."""
         context, now = self.context, time.monotonic()
-        if context.ends_at is None:  # it is the first
+        if context.ends_at is None:  # the first one to end
             context.ends_at = now + context.ends_within_s
         self.join(max(0.0, context.ends_at - now))
         super().terminate()
@@ -118,7 +118,7 @@ class _Fork(popen_fork.Popen):
         self.sentinel = end
 
     def close_inherited(self) -> None:
-        """In another child: its pipes report the end of this one and of the parent."""
+        """Close in another child this process's pipes, which report its end and the parent's."""
         if self.finalizer is not None and self.finalizer.still_active():
             _close(*self._pipes)
 
@@ -141,7 +141,7 @@ def _close(*files: int) -> None:
 
 @contextmanager
 def _tracker_shared() -> Iterator[None]:
-    """Have the child keep the parent's resource tracker: newer CPythons close it at other forks.
+    """Have the child keep the parent's resource tracker, which newer CPythons close at forks.
 
     Source: CPython gh-146313.
     """

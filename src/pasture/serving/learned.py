@@ -1,8 +1,7 @@
-"""`--auto` in a server's parent: what was learned is built before the seal, and children record.
-
-Owns the order: read, try what is new, build, choose the code to gather, record. Invariant: a parent
-in which a tried entry fails all the same forks no worker; where no new start can replace it, all
-entries are tried at each start.
+"""`--auto` in a server's parent: builds learned entries before the seal, and has children record.
+Owns the order: read, try new entries, build, choose the code to gather, record. Invariant: a parent
+in which a tried entry fails nevertheless does not fork workers; where it cannot be replaced by a
+new start, all entries are tried at each start.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _NO_PROGRAM = "this parent does not run the program"
 
 _recorder: Recorder | None = None
 _names: list[str] | None = None
-"""Of the code that the next seal gathers; None for what ran."""
+"""Names of the code that the next seal gathers; None gathers the code that ran."""
 
 
 def prepare(
@@ -52,9 +51,9 @@ def prepare(
 ) -> None:
     """Build what a file lists, and have children record in it. In the parent, before the seal.
 
-    What is tried and built is so in a context of `as_worker`.
+    Trials and builds run in a context of `as_worker`.
     """
-    from pasture.learning import file, recorder  # few servers have one
+    from pasture.learning import file, recorder  # imported now: few servers have a file
 
     global _recorder, _names
     try:
@@ -84,7 +83,7 @@ def _built(
     start_again: restart.Restart | None,
     as_worker: Callable[[], AbstractContextManager[object]],
 ) -> Entries:
-    """Try what is new and build what is good; returns the entries with their outcomes."""
+    """Try new entries and build good ones; returns all entries with their outcomes."""
     from pasture.learning import build, file, trial
 
     can_start_again = start_again is not None and restart.is_possible()
@@ -113,9 +112,8 @@ def _built(
 def _start_without(
     line: str, problem: str, path: Path, entries: Entries, start_again: restart.Restart
 ) -> None:
-    """Replace this process by a start without an entry, in which the rest is tried again.
-
-    If that start comes here, too, the next one is plain.
+    """Replace this process by a start without an entry, which tries the rest again. If that start
+    fails here, too, the next one is plain.
     """
     from pasture.learning import file
 
@@ -129,7 +127,7 @@ def _start_without(
 
 
 def choose_code(policy: Policy, *, ran: bool) -> None:
-    """Have the seal gather the code that was learned; with `ran` what has run since, too."""
+    """Have the seal gather the learned code; with `ran` also code that has run since."""
     if _names is not None and "gather-code" in policy.heap:
         from pasture.learning import code
 
@@ -137,19 +135,19 @@ def choose_code(policy: Policy, *, ran: bool) -> None:
 
 
 def without_auto(settings: ServerSettings, why: str = _NO_PROGRAM) -> ServerSettings:
-    """The settings of a parent that cannot build: a forkserver runs nothing of the program."""
+    """The settings without `auto`, for a forkserver: it does not run the program."""
     if settings.auto is not None:
         log.warning("auto: nothing is learned: %s", why)
     return replace(settings, auto=None)
 
 
 def begin() -> None:
-    """Begin to record, if the parent has said so: after a fork of C code, which calls no hook."""
+    """Begin to record, if enabled, after a fork by C code, which calls no hook."""
     if _recorder is not None:
         _recorder.begin()
 
 
 def stop() -> None:
-    """Have this process write what it has recorded, and record no more."""
+    """Have this process write its record and stop recording."""
     if _recorder is not None:
         _recorder.stop()

@@ -1,8 +1,8 @@
 """One start of an ASGI application for all workers, in the process that forks.
 
 The parent starts it before the seal, the workers adopt its state, and the parent ends it after the
-last of them. Owns the proof that the start has left nothing behind that does not cross a fork.
-Where it has, the application is ended again, and each worker starts it as usual.
+last of them. Owns the check that the start has left no hazard of a fork behind. If it has, the
+parent ends the application again, and each worker starts it as usual.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from pasture.warmup.guard import Guard
 
 _THREADS_END_S = 1.0
 _IDLE = "anyio"
-"""Its threads wait for work. A worker starts its own."""
+"""Classes of executors whose threads wait for work; a worker starts its own."""
 
 
 def start_once(
     application: Application, *, strict: bool, log: Log = write_to_log
 ) -> SharedLifespan:
-    """Start an application for all workers, which then serve what `wrap` makes of it.
+    """Start an application for all workers, which then serve the result of `wrap`.
 
     Raises AppImportFailed where it cannot start, and SealFailed as `share`.
     """
@@ -43,7 +43,7 @@ def start_once(
 
 
 class SharedLifespan:
-    """The lifespan of an application, from its start on, with a `session` for a warm-up."""
+    """The lifespan of a started application, with a `session` for a warm-up."""
 
     def __init__(self, application: Application, log: Log = write_to_log) -> None:
         self._log = log
@@ -68,9 +68,9 @@ class SharedLifespan:
             self.end()
 
     def share(self, *, strict: bool) -> None:
-        """Have the workers adopt the state, if they can. Before the fork, and after any warm-up.
+        """Have the workers adopt the state, if that is safe. Before the fork, after any warm-up.
 
-        Raises SealFailed if `strict`, and the start has left something that does not cross a fork.
+        Raises SealFailed if `strict`, and the start has left a hazard of a fork.
         """
         if self.session is None:
             return
@@ -92,7 +92,7 @@ class SharedLifespan:
             )
 
     def wrap(self, application: Application) -> Application:
-        """The application for the workers: started already where it is shared."""
+        """The application for the workers; a shared one is already started."""
 
         async def started(scope: Any, receive: Any, send: Any) -> None:
             if self._state is None or scope["type"] != "lifespan":
@@ -106,9 +106,8 @@ class SharedLifespan:
         return started
 
     def end(self) -> None:
-        """End the application, if it is started. In the process that has started it.
-
-        It has 30 s for that. A signal that asks the process to end stops it: KeyboardInterrupt.
+        """End the application, if it is started, in the process that has started it, within 30 s. A
+        signal that asks the process to end interrupts it: KeyboardInterrupt.
         """
         session, self.session = self.session, None
         if session is None:

@@ -1,8 +1,8 @@
 """The import of an application that a plain server makes in each worker, moved into the parent.
 
-Where it holds what workers would share, or lack (`fork_safety.held`), this program starts again as
-without pasture, in the same process, and the workers import. Invariant: no worker is forked from a
-parent whose import holds what the user has not accepted.
+If the import holds objects that workers would share or lack (`fork_safety.held`), this program
+starts again as without pasture, in the same process, and the workers import. Invariant: a parent
+whose import holds hazards that the user has not accepted forks no worker.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from pasture.serving.settings import ServerSettings
 from pasture.warmup.guard import Guard
 
 _END_S = 5.0
-"""No worker starts meanwhile, which a plain server would have started at once."""
+"""Limit for ending what the import started: meanwhile workers do not start."""
 
 
 class EndedBySignal(SystemExit):
-    """Raised by a handler of the server's, in the middle of the import."""
+    """A handler of the server's ends the import."""
 
 
 @contextmanager
@@ -41,13 +41,14 @@ def moved_import(
     is_asked_for: bool = False,
     signals: Collection[int] = (),
 ) -> Iterator[None]:
-    """Import the application in the `with` block; does not come back where plain must start.
+    """Import the application in the `with` block; does not return where the server must start
+    plain.
 
     Args:
-        start_plain: starts this program again without pasture; returns only where that cannot be.
-        is_asked_for: the user has asked the server itself to preload: what it holds is only a line
-            of the seal's report, as it would be without pasture.
-        signals: those whose handlers this server sets after the import, besides INT and TERM.
+        start_plain: starts this program again without pasture; returns only if that is impossible.
+        is_asked_for: the user has asked the server itself to preload: hazards are then only
+        reported, since they exist without pasture, too. signals: signals that this server handles
+        after the import, besides INT and TERM.
 
     Raises:
         AppImportFailed: the import failed, and the program cannot start again.
@@ -65,7 +66,7 @@ def moved_import(
         yield
     except EndedBySignal:
         raise
-    except (Exception, SystemExit) as error:  # no proof that it fails in workers
+    except (Exception, SystemExit) as error:  # it may succeed in workers
         is_certain = isinstance(error, AppImportFailed) and error.is_certain
         if not (settings.strict or is_certain):
             what = str(error) if isinstance(error, PastureError) else f"{error!r}"
@@ -73,7 +74,7 @@ def moved_import(
         raise
     finally:
         watch.end()
-    if _refused(watch, settings):  # what is closed at each seal is closed now
+    if _refused(watch, settings):  # connections that each seal closes are closed now
         close.close_connections()
         if found := _refused(watch, settings):
             if not settings.strict:
@@ -85,12 +86,12 @@ def moved_import(
 
 
 def _refused(watch: held.Import, settings: ServerSettings) -> list[Hazard]:
-    each = dict.fromkeys(watch.hazards())  # two connections to one database are one
+    each = dict.fromkeys(watch.hazards())  # two connections to one database are reported once
     return [one for one in each if one.kind not in settings.accepted and not one.survives]
 
 
 def why_plain(found: Sequence[Hazard]) -> str:
-    """These hazards, and how to accept them."""
+    """The hazards in words, and how to accept them."""
     return f"{some([str(one) for one in found], 3)}; or {_accepting(found)}"
 
 
@@ -108,7 +109,7 @@ def _start_plain(why: str, watch: held.Import, start_plain: Restart, log: Log) -
 
 
 def announce_plain(why: str, settings: ServerSettings, log: Log = write_to_log) -> None:
-    """Say that this start is one as without pasture, in the log and where tools look for a seal."""
+    """Report in the log and on the scoreboard that this start is as without pasture."""
     log(logging.WARNING, NO_SEAL % f"plain, because {why}")
     report = SealReport(
         *(current(), settings.policy.name, False, why),

@@ -1,4 +1,4 @@
-"""Imports in a parent that forks, and the report of one that fails: its own traceback, not ours."""
+"""Imports in a parent that forks, and the report of a failure, with the application's traceback."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _IMPORTING = ("importlib", "pasture", "_frozen_importlib")
 
 
 def import_failed(app: str, error: BaseException, *, server: str, hint: str) -> AppImportFailed:
-    """The error to raise in place of one that came out of the application's import.
+    """The error to raise in place of one from the application's import.
 
     Args:
         app: the application, as the user has named it.
-        server: package of the server, whose frames say nothing to the user.
+        server: package of the server, whose frames are left out.
         hint: advice, in front of the traceback.
     """
-    from pasture.serving.app_name import did_you_mean  # now: it would be sealed in
+    from pasture.serving.app_name import did_you_mean  # imported now: else it would be sealed in
 
     last = traceback.format_exception_only(error)[-1].strip()
     meant = did_you_mean(app, Path.cwd()) if isinstance(error, ImportError) else ""
@@ -54,7 +54,7 @@ def importing(app: str, *, server: str, hint: str) -> Iterator[None]:
 def _trace(error: BaseException, importing: Collection[str]) -> str:
     """The tracebacks of a chain, each from the application's own first line on, indented.
 
-    "" where there is no line of the application's: then it was not found, or its name is wrong.
+    "" without a line of the application's: then it was not found, or its name is wrong.
     """
     shown = traceback.TracebackException.from_exception(error)
     if not any([_begin_with_own(part, where, importing) for part, where in _chain(shown, error)]):
@@ -65,7 +65,7 @@ def _trace(error: BaseException, importing: Collection[str]) -> str:
 def _chain(
     shown: traceback.TracebackException, error: BaseException
 ) -> Iterator[tuple[traceback.TracebackException, BaseException]]:
-    """Exceptions of a chain, and how they are shown."""
+    """The exceptions of a chain, with their tracebacks."""
     yield shown, error
     for part, where in (
         (shown.__cause__, error.__cause__),
@@ -78,7 +78,7 @@ def _chain(
 def _begin_with_own(
     shown: traceback.TracebackException, error: BaseException, importing: Collection[str]
 ) -> bool:
-    """Leave out the frames of what imports; whether others are left."""
+    """Remove the frames of the importer; returns whether frames are left."""
     begin, count = error.__traceback__, 0
     while begin is not None and _is_of_the_import(begin, importing):
         begin, count = begin.tb_next, count + 1
@@ -91,7 +91,7 @@ def _begin_with_own(
 
 def _is_of_the_import(entry: TracebackType, importing: Collection[str]) -> bool:
     module = entry.tb_frame.f_globals
-    # A server that was started with -m is called __main__, and its package or spec says what it is.
+    # A server that was started with -m is called __main__; its package or spec has its name.
     spec = getattr(module.get("__spec__"), "name", "")
     names = (str(module.get("__name__", "")), str(module.get("__package__") or ""), str(spec))
     return any(name.partition(".")[0] in importing for name in names)
@@ -100,9 +100,9 @@ def _is_of_the_import(entry: TracebackType, importing: Collection[str]) -> bool:
 def load(modules: Iterable[str], *, is_needed: bool) -> None:
     """Import modules for the children's sake: `PASTURE_PRELOAD=my_tasks,my_models`.
 
-    In the parent, before the seal, in this order. One that cannot be imported is reported and left
-    out: each child imports it for itself, or fails as it would without pasture. It is
-    AppImportFailed if each `is_needed`.
+    In the parent, before the seal, in this order. A module that cannot be imported is reported and
+    left out: each child imports it, or fails as without pasture. With `is_needed` it raises
+    AppImportFailed.
     """
     for name in modules:
         try:

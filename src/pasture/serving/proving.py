@@ -24,8 +24,8 @@ PROBE = "probe: %s"
 _MAX_NAMED = 10
 
 _KILLED = (
-    "it was killed in what a worker does at its end, which took too long: what the worker's start "
-    "has registered elsewhere may be left there"
+    "the probe took too long to shut down and was killed; what its start registered elsewhere may "
+    "remain"
 )
 
 
@@ -38,9 +38,8 @@ def prove(
     log: Log,
     reaped: Callable[[int], object],
 ) -> StepReport | None:
-    """Probe the sealed process, as `probe` does; returns only if the server goes on as it is.
-
-    None if there is nothing to send. Raises ProbeFailed if the server shall not start.
+    """Probe the sealed process, as `probe` does; returns only if the server goes on sealed. Returns
+    None without requests to send. Raises ProbeFailed if the server must not start.
     """
     expected = expectations(served.answers)
     left = [one for one in served.hazards if one.kind not in settings.accepted]
@@ -49,7 +48,7 @@ def prove(
     try:
         report = probe(served, expected, play, reaped=reaped) if expected else ProbeReport()
     except OSError as error:
-        log(logging.WARNING, PROBE % f"left out: no process can be had for it: {error}")
+        log(logging.WARNING, PROBE % f"left out: its process cannot be forked: {error}")
         return None
     if report.was_killed:
         log(logging.WARNING, PROBE % _KILLED)
@@ -86,9 +85,8 @@ def _say(report: ProbeReport, expected: int, log: Log) -> None:
 
 
 def loop_factory(config: Any) -> Any:
-    """What makes the event loop of a uvicorn's `Config`.
-
-    None is asyncio's own, by the policy that uvicorn sets before 0.36.
+    """The factory of the event loop of a uvicorn `Config`. None is asyncio's own, by the policy
+    that uvicorn sets before 0.36.
     """
     if hasattr(config, "get_loop_factory"):
         return config.get_loop_factory()

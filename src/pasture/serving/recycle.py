@@ -1,8 +1,7 @@
-"""When a worker is replaced for the memory that it alone holds: USS, not RSS.
-
-RSS counts pages that are shared with the parent. Owns the decision; the server ends the worker.
-Invariant: `UssWatch` notices a worker before it has passed its limit by more than the growth of one
-request for each of its threads.
+"""The replacement of workers by their private memory: USS, not RSS, which counts pages that are
+shared with the parent. Owns the decision; the server ends the worker. Invariant: `UssWatch` notices
+a worker before it has passed its limit by more than the growth of one request for each of its
+threads.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from pasture.sizing import parse_bytes
 
 MIN_BYTES = 2**20
 _JITTER = 0.1
-"""A worker's own limit is up to so much lower: workers that grow alike do not all go at once."""
+"""A worker's own limit is lower by up to this part: equal workers end at different times."""
 LOOK_AT_LEAST_EVERY = 1000
-"""Requests. Pages can become private without a fault of this process, when others end."""
+"""Number of requests. Pages can become private without a fault of this process, when others end."""
 
 
 def parse_limit(text: str) -> int:
-    """A limit as a user writes it: `200M`, `1.5G`, or bytes. Raises a UsageError at nonsense."""
+    """A limit as a user writes it: `200M`, `1.5G`, or bytes. Raises a UsageError for other text."""
     limit_bytes = parse_bytes(text)
     if limit_bytes < MIN_BYTES:
         raise UsageError(
@@ -38,10 +37,10 @@ def parse_limit(text: str) -> int:
 
 
 class Usage(NamedTuple):
-    """What the kernel counts of a process, read in a microsecond."""
+    """The kernel's counts for a process, read in a microsecond."""
 
     faults: int  # page faults so far
-    peak_bytes: int  # the most resident memory so far; what it has now is no more
+    peak_bytes: int  # the peak of resident memory so far
 
 
 def read_usage() -> Usage:
@@ -51,23 +50,23 @@ def read_usage() -> Usage:
 
 
 def read_resident_bytes() -> int:
-    """Resident memory of this process, shared or not. Costs 8 microseconds, and the GIL thrice."""
+    """Resident memory of this process. Takes 8 microseconds, and the GIL three times."""
     return read_own_memory().resident_bytes
 
 
 class _Look(NamedTuple):
-    faults: int  # read first, so that no growth since is missed
+    faults: int  # read first, so that growth meanwhile counts
     resident_bytes: int
     uss_bytes: int
 
 
 class UssWatch:
-    """Whether this worker has passed its limit. One a worker, made after the fork.
+    """The check whether a worker has passed its limit, made in each worker after the fork.
 
     The private memory of a process grows only through page faults, which are cheap to count, and
-    by which resident memory grows. It is read again only when these could have brought it to the
-    limit since the last reading. A worker that gives back as much shared memory as it takes in huge
-    pages is noticed after `LOOK_AT_LEAST_EVERY` requests. Threads look side by side.
+    by which resident memory grows. It is read again only when faults since the last reading could
+    have brought it to the limit. A worker that gives back as much shared memory as it takes in huge
+    pages is noticed after `LOOK_AT_LEAST_EVERY` requests. Several threads may check at once.
     """
 
     def __init__(
@@ -85,10 +84,10 @@ class UssWatch:
         self._uss, self._usage, self._resident = uss, usage, resident
         self._last = _Look(0, 0, 0)
         self._requests = LOOK_AT_LEAST_EVERY
-        self._reports = threading.Lock()  # kept by the one thread that reports
+        self._reports = threading.Lock()  # taken by the one thread that reports
 
     def has_passed(self) -> bool:
-        """Whether the worker is to be replaced; true once. After each request, in any thread."""
+        """Whether to replace the worker; true only once. After each request, in any thread."""
         if self._reports.locked():
             return False
         self._requests += 1
@@ -110,7 +109,9 @@ class UssWatch:
         )
 
     def __str__(self) -> str:
-        from pasture.scoreboard.recorder import recorder  # a command reads limits without it
+        from pasture.scoreboard.recorder import (
+            recorder,  # imported now: a command reads limits without it
+        )
 
         growth = recorder.growth()
         return (

@@ -1,9 +1,9 @@
 """A new start of this server program, in the same process, as without pasture.
 
-Owns what a new start needs that the first one has changed: environment, working directory and
-arguments as they were, and no file of its own left open. The pid stays. Invariant: what says that a
-start is plain is read once, by the process that it was written for, and reaches no other.
-An engine hands over itself what it keeps open for the new start, its listeners for instance.
+Owns what the first start has changed and the new one needs: the original environment, working
+directory and arguments, and no open file of the first. The pid stays. Invariant: the mark of a
+plain start is read once, by the process that it was written for, and reaches no other process.
+Engines themselves pass on files that stay open, such as listeners.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from pasture import off
 from pasture.serving.starter import starter
 
 VARIABLE = "PASTURE_PLAIN"
-"""From one start to the next: the pid, how, and why. No variable of the user's."""
+"""Passed from one start to the next: the pid, the kind of start, and why. Not for users."""
 
 _MAX_CHARACTERS = 2_000
 _STANDARD_STREAMS = 2
 _COPY = fcntl.F_DUPFD_CLOEXEC
 
 Restart = Callable[..., None]
-"""Takes why, and `plain`, as `again`; returns only if there cannot be another start."""
+"""Takes why, and `plain`, as `again`; returns only if a new start is impossible."""
 
 
 def parse(text: str | None, pid: int) -> tuple[str, str]:
-    """How the latest start of a process came about, `plain` or `again`, and why; "" if it did not.
-
-    By the variable, which may be another process's.
+    """The kind of a process's latest restart, `plain` or `again`, and why; "" for a first start.
+    Read from the variable, which may be another process's.
     """
     number, how, why = (*(text or "").split(" ", 2), "", "")[:3]
     return (how, why) if number == str(pid) and how in ("plain", "again") else ("", "")
@@ -59,7 +58,7 @@ def _working_directory() -> str | None:
     try:
         return os.getcwd()  # noqa: PTH109
     except OSError:
-        return None  # it has been removed
+        return None  # the folder has been removed
 
 
 def _ignored_signals() -> frozenset[int]:
@@ -69,16 +68,16 @@ def _ignored_signals() -> frozenset[int]:
 _how, _why = parse(os.environ.pop(VARIABLE, None), os.getpid())
 
 why_plain: str | None = _why if _how == "plain" else off.why()
-"""Why this start is without pasture; None if it is not."""
+"""Why this start is without pasture, or None."""
 
 is_another: bool = _how == "again"
-"""Whether this process has started once, with pasture, and found what it must not have."""
+"""Whether this process has started before, with pasture, and found a reason to start again."""
 
 is_due: bool = False
-"""Whether this process is about to start again: its end is not its program's."""
+"""Whether this process is about to start again: its end is not the end of its program."""
 
 first_environ: Mapping[str, str] = dict(os.environ)
-"""Of this process at its start."""
+"""The environment of this process at its start."""
 
 arguments: Sequence[str] = (starter(), *sys.orig_argv[1:])
 """The command line of a new start, the program first."""
@@ -90,23 +89,23 @@ _pid = os.getpid()
 
 
 def is_run_by_pasture() -> bool:
-    """Whether `pasture run` has started this program: its own arguments do not say so."""
+    """Whether `pasture run` has started this program."""
     return sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2].startswith("pasture.servers.")
 
 
 def went_into_background() -> None:
-    """The server has forked itself, and its first process has ended: this one is the program."""
+    """Note that the server is a daemon now: its first process has ended, this one goes on."""
     global _pid
     _pid = os.getpid()
 
 
 def is_possible(command: Sequence[str] = arguments) -> bool:
-    """Whether this process can be replaced, by this command line."""
+    """Whether this process can be replaced by a start with this command line."""
     if not command[0] or len(command) == 1 or command[-1] == "-":
         return False  # a prompt, or a program that was read from stdin
     module = sys.modules.get("multiprocessing.process")
     is_child = module is not None and module.parent_process() is not None
-    return os.getpid() == _pid and not is_child  # else the program is another's
+    return os.getpid() == _pid and not is_child  # else another process is the program
 
 
 def again(
@@ -123,7 +122,7 @@ def again(
     Args:
         plain: as without pasture.
         command, environ, directory: of the new start.
-        kept: files that the new start shall have: the number there, and the one here.
+        kept: files for the new start: the number there, and the number here.
     """
     if not is_possible(command):
         return
@@ -152,7 +151,7 @@ def again(
 
 @contextlib.contextmanager
 def _numbered(kept: Mapping[int, int]) -> Iterator[None]:
-    """Give files the numbers that the new start looks for; without one they have theirs again."""
+    """Give files the numbers that the new start expects; undone if the new start fails."""
     free = max((*kept, *kept.values()), default=0) + 1
     copies = {number: fcntl.fcntl(file, _COPY, free) for number, file in kept.items()}
     hidden = {number: fcntl.fcntl(number, _COPY, free) for number in kept if _is_open(number)}
@@ -175,7 +174,7 @@ def _numbered(kept: Mapping[int, int]) -> Iterator[None]:
 
 def _leave_no_timer_nor_signal() -> None:
     for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
-        signal.setitimer(timer, 0)  # an exec keeps it, and not its handler
+        signal.setitimer(timer, 0)  # an exec keeps the timer, not its handler
     for number in _ignored_signals() - _ignored:
         signal.signal(number, signal.SIG_DFL)  # an exec keeps what is ignored
     signal.pthread_sigmask(signal.SIG_UNBLOCK, signal.valid_signals())

@@ -1,7 +1,7 @@
-"""When a forking process is sealed: before its first fork, and again if much was loaded since.
+"""The sealing of a process that forks: before its first fork, and again if much was loaded since.
 
 Owns that decision, the log line and the report file. Does not fork and knows no server.
-Invariant: unless the settings are strict, the fork takes place whatever goes wrong.
+Invariant: unless the settings are strict, the fork takes place after any error.
 """
 
 from __future__ import annotations
@@ -40,35 +40,34 @@ WORTH_A_ROUND_OBJECTS = 20_000
 from then on. docs/internals/child-and-exit.md has the figures."""
 
 IMPORT_S = 10.0
-"""A fork waits so long for other threads to import: a worker could not import the same."""
+"""How long a fork waits for imports in other threads, whose locks would stay locked."""
 
 _STDERR = "pasture's own"
 """Name of the handler that writes pasture's log to stderr."""
 
 _latest: Sealer | None = None
-"""The one that was made last: that of the engine that started last."""
+"""The sealer of the engine that started last."""
 
 
 class Sealer:
-    """Seals this process as often as it is worth it.
+    """Seals this process, as often as that is worth while.
 
     Args:
         log: takes the report's line.
-        prepare: makes a context for each seal, in which the server's heap may be worked on.
+        prepare: makes a context for each seal, in which the heap may be changed.
         as_worker: makes a context for code of the application that runs before the fork.
-        stop_agents: as of `pasture.seal`, for a server that calls `before_fork` before it forks,
-            and not in a hook of the fork.
-        start_again: starts the server again, as without pasture, where a probe of the sealed
-            process fails; None for no probe.
-        keeps_connections: whether this process uses its connections to databases between the forks;
-            None is as `works`.
+        stop_agents: as in `pasture.seal`, for a server that calls `before_fork` before it forks,
+        not in a hook of the fork. start_again: starts the server again, as without pasture, after a
+        failed probe of the sealed process; None sends no probe. keeps_connections: whether this
+        process uses its connections to databases between the forks;
+            None is the value of `works`.
         works: whether this process does its program's work between the forks. It is then sealed
-            once: each further seal would keep for good what happens to be in use.
-        server: gives the pid of the process that users know as the server, where another is sealed.
-        serves: says which requests its workers serve, as a row of `servers.engines`.
+        once: each further seal would keep for good the objects in use. server: returns the pid of
+        the process that users know as the server, if that is not the sealed one. serves: the kind
+        of requests that its workers serve, as in `servers.engines`.
 
     Attributes:
-        report: of the latest seal; None before the first.
+        report: the latest seal's; None before the first.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class Sealer:
         self._log = log
         self._prepare, self._as_worker = prepare, as_worker
         self._unfrozen_then = 0
-        # Counting what is not frozen reads all of it: a whole heap, where nothing is.
+        # The count reads all unfrozen objects: the whole heap, if none is frozen.
         self._freezes = "freeze" in settings.policy.heap
         recorder.watch_forks()
 
@@ -109,20 +108,18 @@ class Sealer:
         play: Play = lambda replay: replay.serve(),
         reaped: Callable[[int], object] = lambda pid: None,
     ) -> None:
-        """Seal before the first fork, and before a later one if sealing again is worth it.
+        """Seal before the first fork, and before a later one if that is worth while.
 
         In the parent, right before the fork.
 
         Args:
-            warm_up: serves the settings' requests, as for `pasture.seal`, before the first seal and
-                if there are any.
-            play: starts a worker in a probe, as far as that serves no connections.
-            reaped: called with the pid of a probe once it is gone.
+            warm_up: serves the settings' requests, if any, as in `pasture.seal`, before the first
+            seal. play: starts a worker in a probe, up to where it would serve connections. reaped:
+            called with the pid of a probe once it is gone.
 
         Raises:
-            PastureError: this is the first fork, and the settings are strict, or a probe failed
-                and they say that the server shall not start then.
-            KeyboardInterrupt: the process was asked to end.
+            PastureError: before the first fork, if the settings are strict, or if a probe failed
+            and they forbid the start. KeyboardInterrupt: the process was asked to end.
         """
         if self._is_forking:
             return
@@ -142,14 +139,14 @@ class Sealer:
         recorder.expect_worker()
 
     def _load(self) -> None:
-        """Import what the settings name, and build what was learned."""
+        """Import the modules that the settings name, and build what was learned."""
         settings = self._settings
         generators.settle_observed()
         if settings.preload:
             with generators.observed(), self._as_worker():
                 preload.load(settings.preload, is_needed=settings.strict)
         if settings.auto is not None:
-            with generators.observed(), self._forking():  # an entry may draw, of known modules
+            with generators.observed(), self._forking():  # an entry may draw random numbers
                 learned.prepare(
                     *(settings.auto, settings.policy, self._log, self._start_again),
                     as_worker=self._as_worker,
@@ -157,10 +154,9 @@ class Sealer:
             learned.choose_code(settings.policy, ran=False)
 
     def before_fork_or_end(self, *arguments: Any) -> None:
-        """`before_fork` in a hook that must not raise; ends the process where that is refused.
-
-        Python would only print an exception of a fork hook, and fork nevertheless. So this does
-        where there is no memory to seal, unless the settings are strict.
+        """`before_fork` in a hook that must not raise: ends the process where the fork is refused.
+        Python would only print an exception of a fork hook, and fork. Without memory for a seal
+        this forks, too, unless the settings are strict.
         """
         try:
             self.before_fork(*arguments)
@@ -173,7 +169,7 @@ class Sealer:
 
     @contextmanager
     def _forking(self) -> Iterator[None]:
-        """What is forked in the block is no worker."""
+        """Fork in the block without the steps of a worker."""
         self._is_forking = True
         try:
             yield
@@ -189,12 +185,12 @@ class Sealer:
     def _seal_and_prove(
         self, warm_up: Callable[[], WarmUpReport], play: Play, reaped: Callable[[int], object]
     ) -> None:
-        streams.begin(is_loaded=True)  # what a warm-up opens from now on is divided
+        streams.begin(is_loaded=True)  # streams that a warm-up opens from now on are isolated
         streams.arm()
         if self._start_again is None or not self._settings.probes:
             self._seal(lambda: self._served(warm_up), strict=self._settings.strict)
             return
-        from pasture.serving import proving  # now: it is sealed in
+        from pasture.serving import proving  # imported now: it is sealed in
         from pasture.warmup.guard import Guard
 
         served: list[WarmUpReport] = []
@@ -203,7 +199,7 @@ class Sealer:
             served.append(self._served(warm_up))
             return served[0]
 
-        with Guard(step_s=0, total_s=0):  # a signal that ends the process ends it before a worker
+        with Guard(step_s=0, total_s=0):  # a signal ends the process before the fork
             self._seal(noted, strict=self._settings.strict)
         if self.report is None or not served:
             return
@@ -243,7 +239,7 @@ class Sealer:
         write_copy(report, self._settings.report_file, self._log)
 
     def _outlook(self, report: SealReport, has_warm_up: bool) -> str:
-        """The figure that matters after the first seal, and what a user would do next."""
+        """The memory to share, and the next step for the user, after the first seal."""
         policy = self._settings.policy
         if not policy.heap:
             return ""
@@ -264,31 +260,31 @@ def _shared() -> str:
 
 
 def _unfrozen_objects() -> int:
-    """Number of container objects that are not frozen. Cheap right after a seal only."""
+    """Number of container objects that are not frozen. Cheap only right after a seal."""
     try:
         count: int = native().unfrozen_objects()
     except (UnsupportedInterpreter, NotImplementedError):
-        return len(gc.get_objects())  # writes to each of them
+        return len(gc.get_objects())  # counting writes to each of them
     return count
 
 
 def level_of(policy: Policy, report: SealReport) -> int:
-    """The level at which a report is logged: a warning if the heap should be sealed and is not."""
+    """The log level of a report: a warning if the heap should be sealed and is not."""
     return logging.INFO if report.sealed or not policy.heap else logging.WARNING
 
 
 def without_exit(settings: ServerSettings) -> ServerSettings:
-    """Settings for workers whose exit is their server's: the policy takes no step there."""
+    """Settings for workers that their server ends: the policy without steps at the exit."""
     return replace(settings, policy=replace(settings.policy, at_exit=()))
 
 
 def has_sealer() -> bool:
-    """Whether an engine has started, which seals by itself."""
+    """Whether an engine has started, which seals itself."""
     return _latest is not None
 
 
 def has_sealed() -> bool:
-    """Whether an engine or a program has come to fork, so that its process was to be sealed."""
+    """Whether an engine or a program has forked, so that its process had to be sealed."""
     return _latest is not None and _latest.report is not None
 
 
@@ -300,10 +296,9 @@ def seal_before_forks(
     after: str = "",
     yields: bool = False,
 ) -> None:
-    """Seal this process before it forks workers, as often as that is worth it, from now on.
-
+    """Seal this process before it forks workers, from now on, as often as that is worth while.
     `works` and `keeps_connections` are those of `Sealer`, `after` that of `fork_hook.watch`. With
-    `yields` it is left to the sealer of an engine, once one has started.
+    `yields` the sealer of an engine takes over, once one has started.
     """
     sealer = Sealer(settings, works=works, keeps_connections=keeps_connections)
 
@@ -318,9 +313,8 @@ _is_off_said = False
 
 
 def is_off(log: Log | None = None) -> bool:
-    """Whether `PASTURE=off` is set; the log says so once, on stderr where there is no `log`.
-
-    Asked before settings are read: one that makes no sense is not an error then.
+    """Whether `PASTURE=off` is set, which is logged once, to stderr without a `log`. Call this
+    before settings are read: wrong ones are not an error then.
     """
     global _is_off_said
     why = off.why()
@@ -333,7 +327,7 @@ def is_off(log: Log | None = None) -> bool:
 
 
 def show_log() -> None:
-    """Write pasture's log to stderr; each line once, also where one program is several engines."""
+    """Write pasture's log to stderr; each line once, also with several engines in one program."""
     if any(handler.name == _STDERR for handler in log.handlers):
         return
     handler = logging.StreamHandler()

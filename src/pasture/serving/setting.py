@@ -1,4 +1,4 @@
-"""How users give a setting of a server process, and how it is read. The rows are in `settings`."""
+"""A setting of a server process: how users give it and how it is read. `settings` has the rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class EngineRow(Protocol):
-        """What settings ask of an engine, of `pasture.servers.engines`."""
+        """The fields of an engine's row in `pasture.servers.engines` that settings read."""
 
         name: str
         replaces_workers: bool
@@ -23,16 +23,15 @@ if TYPE_CHECKING:
 
 
 Raw = Any
-"""A value as users give it: text, or what an option or `configure` takes."""
+"""A value as users give it: text, or an argument of an option or of `configure`."""
 
 ON = ("1", "on", "true", "yes")
 OFF = off.WORDS
-"""How all switches are written, in small or large letters. The start file of pasture[auto] has the
-same words: it is read before pasture is there."""
+"""Words that turn a switch off, in any case; the start file of pasture[auto] has them, too."""
 
 
 def read_switch(raw: Raw, name: str) -> bool:
-    """Whether a switch is on. Raises a UsageError, with the name of what it is, at nonsense."""
+    """Whether a switch is on. Raises a UsageError with the setting's name for other text."""
     word = raw.strip().lower() if isinstance(raw, str) else raw
     if word not in (True, False, *ON, *OFF):
         raise UsageError(f"{name} is {raw!r}", hint=f"{', '.join(ON)}; or {', '.join(OFF)}")
@@ -40,7 +39,7 @@ def read_switch(raw: Raw, name: str) -> bool:
 
 
 def at_need(place: str) -> Callable[..., Any]:
-    """A `module:function` that is imported when it is called: most settings are never given."""
+    """A `module:function` that is imported when it is called: most settings are not given."""
 
     def call(*arguments: Any) -> Any:
         module, _, name = place.partition(":")
@@ -51,26 +50,26 @@ def at_need(place: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """How users give a setting."""
+    """A row: one setting."""
 
-    variable: str  # of the environment
-    option: str = ""  # of `pasture run`; "" for none
+    variable: str  # environment variable
+    option: str = ""  # option of `pasture run`; "" for none
     help: str
-    metavar: str = ""  # stands for the option's value in the help
-    # What the option takes: `str`, `float`, `Path`, some words, or `bool` for a switch.
+    metavar: str = ""  # placeholder of the option's value in the help
+    # Type of the option: `str`, `float`, `Path`, some words, or `bool` for a switch.
     takes: type | tuple[str, ...] = str
     repeats: bool = False  # the option may be given several times
-    default: Any = None  # the value where nothing is given
-    # Makes the value of the raw ones of the setting and of its parts; None for what it takes.
+    default: Any = None  # the default value
+    # Makes the value from the raw ones of the setting and of its parts; None keeps the raw one.
     parse: Callable[..., Any] | None = None
-    # Raises if one value of the option makes no sense, where `parse` is for all of them.
+    # Raises if a single value of the option is wrong, where `parse` takes all of them.
     check: Callable[[str], object] | None = None
-    parts: tuple[Setting, ...] = ()  # settings that are read with this one
+    parts: tuple[Setting, ...] = ()  # settings that are part of this one
     engines: Callable[[EngineRow], bool] | None = None  # whether an engine knows it; None if all do
-    # Message and hint where the option is given to an engine that does not; `{}` is its name.
+    # Message and hint for engines that do not know it; `{}` is the engine's name.
     refusal: tuple[str, str] = ("", "")
 
-    # In code and in `configure()`: `max_uss` for `--max-uss` and `PASTURE_MAX_USS`.
+    # Name in code and in `configure()`, as `max_uss` for `--max-uss` and `PASTURE_MAX_USS`.
     name: str = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,7 +86,7 @@ class Setting:
             raise UsageError(message.format(engine.name), hint=hint)
 
     def read(self, environ: Mapping[str, str], given: Mapping[str, Raw]) -> Any:
-        """The value; variables win, an empty one is unset. Raises a PastureError at nonsense."""
+        """The value; a variable wins if it is not empty. Raises a PastureError for a wrong one."""
         raws = [environ.get(each.variable) or given.get(each.name) for each in (self, *self.parts)]
         if all(raw is None for raw in raws):
             return self.default

@@ -1,10 +1,8 @@
-"""The settings of a server process, a row each.
+"""The settings of a server process, a row each. Reading, writing, the options of `pasture run` and
+the arguments of `configure()` follow from the row.
 
-The row is all: what is read and written here, the options of `pasture run` and the arguments of
-`configure()` follow from it.
-
-`pasture run` and `pasture try` reach the server through the variables alone. They survive the exec
-of the server, and the server's own exec when it upgrades itself.
+`pasture run` and `pasture try` reach the server only through the variables, which survive its exec
+and its own exec for an upgrade.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ else:
     parse_lines = at_need("pasture.warmup.requests:parse_lines")
     read_requests = at_need("pasture.warmup.requests:read_requests")
 
-# What rows say of rooms that they do not import: as there, which a test compares.
+# Constants of rooms that this module does not import: a test compares them.
 DEFAULT_POLICY = "seal"
 POLICIES = ("stock", "freeze", "warm-freeze", "seal", "refork")
 TOTAL_S = 300.0
@@ -46,7 +44,7 @@ _MAX_S = 1e6  # 11 days; more is a typing error
 
 
 def parse_seconds(value: str | float) -> float:
-    """A time limit as a user writes it; 0 is none. Raises a UsageError at nonsense."""
+    """A time limit as a user writes it; 0 is no limit. Raises a UsageError for other text."""
     try:
         seconds = float(value)
     except ValueError:
@@ -59,7 +57,7 @@ def parse_seconds(value: str | float) -> float:
 
 
 def parse_modules(text: str) -> tuple[str, ...]:
-    """Names of modules, with commas between them. Raises a UsageError if one cannot be a name."""
+    """Names of modules, separated by commas. Raises a UsageError for an impossible name."""
     names = tuple(name for part in text.split(",") if (name := part.strip()))
     for name in names:
         if not all(part.isidentifier() for part in name.split(".")):
@@ -79,7 +77,7 @@ def _parse_probe(raw: Raw) -> str:
 
 
 def parse_accepted(text: str) -> frozenset[Reason]:
-    """Kinds of hazards that the user accepts. Raises a UsageError at an unknown word."""
+    """Kinds of hazards that the user accepts. Raises a UsageError for an unknown word."""
     words = [word for part in text.split(",") if (word := part.strip())]
     for word in words:
         if word not in ACCEPTABLE:
@@ -205,7 +203,7 @@ class ServerSettings:
         help="python: do not seal before this module is imported, or this name in it is set.",
         default="",
         engines=lambda engine: engine.name == "python",
-        refusal=("--after is of no use to {}", "it preloads by itself"),
+        refusal=("{} does not take --after", "it preloads by itself"),
     )
     fork_spawned: bool = setting(
         "PASTURE_FORK_SPAWNED",
@@ -215,7 +213,7 @@ class ServerSettings:
         takes=bool,
         default=False,
         engines=lambda engine: engine.name == "python",
-        refusal=("--fork-spawned is of no use to {}", "it forks its workers by itself"),
+        refusal=("{} does not take --fork-spawned", "it forks its workers by itself"),
     )
     report_file: Path | None = setting(
         "PASTURE_REPORT_FILE", takes=Path, help="Write a copy of the seal's report here, as JSON."
@@ -223,7 +221,7 @@ class ServerSettings:
 
     @property
     def serves_before_the_fork(self) -> bool:
-        """Whether there are requests, and a policy that serves them."""
+        """Whether the settings have requests and a policy that serves them."""
         return self.policy.warms_up and bool(self.warm_up)
 
     @property
@@ -241,21 +239,21 @@ _LEFT = {name: row for name, row in _ROWS.items() if name not in ("policy", "war
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {each.name: each for row in _ROWS.values() for each in (row, *row.parts)}
 )
-"""All rows by their names, parts after what they belong to."""
+"""All rows by their names, parts after their setting."""
 
 
 def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> ServerSettings:
     """Settings from the variables; where one is unset, from the arguments.
 
     The variables win, so that a trial can try other policies on an application whose own
-    configuration names one. A variable that is empty is unset; an empty argument is a mistake.
+    configuration names one. An empty variable counts as unset; an empty argument is an error.
 
     Args:
         given: raw values by the names of `SETTINGS`; None is unset.
 
     Raises:
-        UnknownPolicy: no policy has that name.
-        UsageError: a file cannot be read, or a value makes no sense.
+        UnknownPolicy: a policy of that name does not exist. UsageError: a file cannot be read, or a
+        value is wrong.
     """
     given = {name: raw for name, raw in given.items() if raw is not None}
     if environ.get(SETTINGS["refork"].variable) or "refork" in given:
@@ -271,14 +269,14 @@ def read_environment(environ: Mapping[str, str] = os.environ, **given: Raw) -> S
 
 
 def check_given(**given: Raw) -> None:
-    """Read what is given, and nothing else; raises as `read_environment` would."""
+    """Read only the given values; raises as `read_environment`."""
     for row in _ROWS.values():
         if any(each.name in given for each in (row, *row.parts)):
             row.read({}, given)
 
 
 def settings_or_end(**given: Raw) -> ServerSettings:
-    """The same in a hook, where an error would be a traceback: it ends the process."""
+    """`read_environment` in a hook, where an error would be a traceback: it ends the process."""
     try:
         return read_environment(**given)
     except PastureError as error:
@@ -286,7 +284,7 @@ def settings_or_end(**given: Raw) -> ServerSettings:
 
 
 def to_environment(**given: Raw) -> dict[str, str]:
-    """The variables that say the same as raw values by names of `SETTINGS`, except None."""
+    """The variables for raw values by names of `SETTINGS`; None is left out."""
     lines: dict[str, list[str]] = {}
     for row in _ROWS.values():
         for each in (row, *row.parts):

@@ -1,4 +1,4 @@
-"""The program of a process: which one starts the interpreter, and under which name it is known.
+"""The program of a process: the one that starts the interpreter, and its visible name.
 
 `pasture-python` starts it where there is an image, at first and when a server starts itself again.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from pasture import off
 
 VARIABLE = "PASTURE_IMAGE"
-"""Names the image: a file, `auto`, or `0` for none. Without it the environment's own counts."""
+"""Variable for the image: a file, `auto`, or `0` for none. The environment's own is the default."""
 
 STUB = "pasture-python"
 
@@ -28,17 +28,17 @@ def is_python(name: str) -> bool:
 
 
 def starter(python: str = sys.executable, environ: Mapping[str, str] = os.environ) -> str:
-    """Path of `pasture-python` next to an interpreter; without an image the interpreter's own."""
+    """Path of `pasture-python` next to an interpreter; without an image the interpreter."""
     stub = os.path.join(os.path.dirname(python), STUB)  # noqa: PTH118, PTH120
     is_wanted = environ.get(VARIABLE) or os.path.exists(f"{stub}.img")  # noqa: PTH110
     return stub if is_wanted and not off.why(environ) and os.access(stub, os.X_OK) else python
 
 
 def take_name(name: str) -> None:
-    """Be the command of that name, from now on. Forked processes inherit it. Source: proc(5).
+    """Give this process the name of a command. Forked processes inherit it. Source: proc(5).
 
-    `pgrep` and service managers look for a script's name. `python -m` would give the process the
-    interpreter's, and usage texts a module's.
+    `pgrep` and service managers look for a script's name. `python -m` would show the interpreter's
+    name, and a module's name in usage texts.
     """
     with contextlib.suppress(OSError):  # there may be no /proc
         Path("/proc/self/comm").write_text(name)

@@ -1,4 +1,4 @@
-"""The warm-up of a server's parent, as its settings say. Servers that serve no requests lack it."""
+"""The warm-up of a server's parent, by its settings. Servers without requests lack it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def host_at(address: str | None, port: int | str) -> str:
     name = (address or "").removeprefix("[").removesuffix("]")
     if name in _ANY:
         name = "localhost"
-    # An interface (`%eth0`) is for this machine alone, and no part of the header.
+    # An interface (`%eth0`) is not part of the header.
     return f"[{name.partition('%')[0]}]:{port}" if ":" in name else f"{name}:{port}"
 
 
@@ -33,12 +33,12 @@ def warm_up_as_set(
     shared: SharedLifespan | None = None,
     **named: Any,
 ) -> WarmUpReport:
-    """Serve the settings' requests, with a line of the log before each and one at the end.
+    """Serve the settings' requests, with a log line before each and one at the end.
 
     `shared` is the application's lifespan, where it has been started once for all workers; `named`
     are arguments of `pasture.warm_up`.
     """
-    from pasture.warmup.warmup import warm_up  # now: it is sealed in
+    from pasture.warmup.warmup import warm_up  # imported now: it is sealed in
 
     assert settings.warm_up is not None
 
@@ -57,6 +57,6 @@ def warm_up_as_set(
         **named,
     )
     log(logging.INFO, WARM_UP_END % tuple(report.counts.values()))
-    if shared is not None:  # a request may have opened what does not cross a fork
+    if shared is not None:  # a request may have opened a hazard of a fork
         shared.share(strict=settings.strict)
     return report

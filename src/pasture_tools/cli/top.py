@@ -13,7 +13,6 @@ import click
 
 from pasture.errors import MissingExtra, UsageError
 from pasture.proc import tree
-from pasture.proc.maps import Mapping
 from pasture_tools.cli.numbers import PID, Number
 from pasture_tools.display.atomic import STANDARD_OUTPUT, require_writable, write_json
 from pasture_tools.display.json_option import json_option
@@ -56,7 +55,16 @@ def command(
     """
     if image is not None and pid is not None:
         raise UsageError("--image shows all programs out of an image", hint="leave PID out")
-    watch = ImageWatch(_image(image)) if image is not None else Watch(_master(pid))
+    watch: ImageWatch | Watch
+    if image is None:
+        pid = tree.only_master("top") if pid is None else pid
+        tree.require_memory_of(pid)
+        watch = Watch(server_of(pid, "top"))
+    elif image.isdecimal():
+        tree.require_memory_of(int(image))
+        watch = ImageWatch(image_of(int(image)))
+    else:
+        watch = ImageWatch(mapping_of(Path(image)))
     if once or json_file is not None or not sys.stdout.isatty():
         if json_file is not None:
             require_writable(json_file)
@@ -83,17 +91,3 @@ def command(
     app.run()
     if app.error is not None:
         raise app.error
-
-
-def _master(pid: int | None) -> int:
-    if pid is None:
-        pid = tree.only_master("top")
-    tree.require_memory_of(pid)
-    return server_of(pid, "top")
-
-
-def _image(named: str) -> Mapping:
-    if not named.isdecimal():
-        return mapping_of(Path(named))
-    tree.require_memory_of(int(named))
-    return image_of(int(named))

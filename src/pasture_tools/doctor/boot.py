@@ -78,14 +78,14 @@ def _wait_for_workers(server: Group, wait_s: float) -> None:
 def _require_running(
     server: Group, wait_s: float = _SETTLE_S, when: str = "right after it forked workers"
 ) -> None:
-    """Raise ServerFailed, with what the command printed, if it ends within that time."""
+    """Raise ServerFailed, with the command's output, if it ends within that time."""
     code = server.exit_code(wait_s)
     if code is not None:
         raise server.failure(f"the command ended with status {code} {when}")
 
 
 def _wait_until_quiet(server: Group, noted: Path, wait_s: float) -> None:
-    """Wait until a command imports nothing more, for some time at most; it must not end."""
+    """Wait until a command stops importing, for `wait_s` at most; raises if it ends."""
     end = time.monotonic() + wait_s
     before = -1
     while (size := noted.stat().st_size) != before and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Obstacles to sharing memory, found from outside of a running server.
+"""Obstacles to sharing memory in a running server, found from outside.
 
 Each check is a pure function of `Evidence`, which is read once and frozen, and gives findings.
 """
@@ -42,7 +42,7 @@ def effect(seen: Evidence) -> Iterator[Finding]:
             "effect",
             True,
             f"pasture is {seen.state}",
-            cost="workers share what they would without pasture",
+            cost="workers share as much as without pasture",
             fix="fix the reason, and start the server again" + see("turn-off"),
         )
 
@@ -72,7 +72,7 @@ def garbage_collector(seen: Evidence) -> Iterator[Finding]:
 def stable_abi(seen: Evidence) -> Iterator[Finding]:
     """Packages whose extensions, for the stable ABI of old versions, count immortal objects.
 
-    No obstacle: of most of them there is no other build, and what they touch is little.
+    This is not an obstacle: most of them have no other build, and they touch little.
     """
     version = python_version(seen.files)
     wheels = {
@@ -141,7 +141,7 @@ def endangered(seen: Evidence) -> Iterator[Finding]:
     workers = [trouble.Worker(one.pid, one.memory, one.entry) for one in seen.workers]
     is_sealed = seen.seal is not None and seen.seal.sealed
     for one in trouble.troubles(seen.master, workers, seen.usage, is_sealed=is_sealed):
-        if one.kind != "preload":  # `sharing.preloading` knows more
+        if one.kind != "preload":  # `sharing.preloading` reports more
             yield Finding(one.kind, True, one.what, one.cost, one.fix)
     if seen.usage is not None and not is_near(seen.usage):
         left, limit = megabytes(seen.usage.headroom_bytes), megabytes(seen.usage.limit_bytes)

@@ -1,6 +1,6 @@
 """Facts of a running server for `pasture doctor`: read once, from outside, and frozen.
 
-Nothing is written to the server and nothing is stopped.
+Writes nothing to the server and stops nothing.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ native().arm_exit(at_end)
 class Worker:
     """One forked worker."""
 
-    memory: Memory  # all of it
+    memory: Memory  # private and shared
     requests: int | None = None  # answered so far; None where the server does not say
     at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
     pid: int = 0
@@ -61,46 +61,46 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Facts of a server. Its master is the process that forks what serves: a mold, too."""
+    """Facts of a server. Its master is the process that forks what serves, such as a mold."""
 
     master_pid: int  # the process that users know as the server
     command: tuple[str, ...]  # its arguments
     environ: dict[str, str]  # its environment when it began
     master: Memory  # its memory
-    workers: tuple[Worker, ...]  # those that were forked
+    workers: tuple[Worker, ...]  # forked from the master
     threads: tuple[Thread, ...]  # the master's, without the main one
     files: tuple[str, ...]  # mapped by the master or a worker, without duplicates
     huge_pages: str  # content of transparent_hugepage/enabled; "" if there is no such file
-    packages: frozenset[str] = frozenset()  # of files that it has mapped
+    packages: frozenset[str] = frozenset()  # packages of files that the master has mapped
     # pasture's work in the master; None for a server without pasture.
     seal: SealSeen | None = None
-    notes: Notes | None = None  # what a command wrote of itself; None for a server that was running
-    # Modules that every worker imported after the fork, as far as notes say.
+    notes: Notes | None = None  # of a command that doctor started; else None
+    # Modules that every worker imported after the fork, by the notes.
     imported: tuple[str, ...] = ()
-    modules: tuple[Module, ...] = ()  # those files that are extensions for the stable ABI
-    # Why a seal cannot work, or parts of it, on the interpreter of the server: known where that is
-    # the one that asks.
+    modules: tuple[Module, ...] = ()  # files that are extensions for the stable ABI
+    # Why a seal cannot work, or parts of it, on the server's interpreter; known only if doctor runs
+    # # on the same one.
     refusals: tuple[str, ...] = ()
     # Number of its children that are a new Python, as uvicorn's workers are.
     spawned: int = 0
-    # Whether a seal has come after the load of the application, as with the engines known here.
+    # Whether a seal came after the application was loaded, as with pasture's engines.
     preloads: bool = False
-    is_asgi: bool = False  # whether it serves ASGI, as it says itself or its command does
-    usage: Usage | None = None  # of its control group with the least room
+    is_asgi: bool = False  # whether it serves ASGI, by its scoreboard or its command
+    usage: Usage | None = None  # usage of its control group with the least room
     hung: tuple[Process, ...] = ()  # workers that wait for a lock, and cannot go on
     state: State = LOADING
 
 
 def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
-    """Read what there is to read of a server.
+    """Read the facts of a server.
 
     Args:
-        notes: of a server that was started to write some.
+        notes: written by a server that doctor started.
 
     Raises:
         ProcessEnded: it has ended.
         NoPrivilege: it belongs to another user, or there is no /proc.
-        UsageError: it is a thread of the kernel, or no Python.
+        UsageError: it is a thread of the kernel, or does not run Python.
     """
     tree.require_memory_of(master_pid)
     board = read_scoreboard(master_pid)
@@ -109,7 +109,7 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
     memory = smaps.read_memory(parent)
     pids = tree.forked_workers(master_pid)
     if memory is None:
-        raise ProcessEnded(f"process {parent} has ended", hint="give the pid of another")
+        raise ProcessEnded(f"process {parent} has ended", hint="give the pid of another process")
     mapped = (parse_maps(read_text(f"/proc/{pid}/maps")) for pid in (master_pid, *pids))
     files = tuple(sorted({one.path for mappings in mapped for one in mappings if one.is_file}))
     workers = workers_among(pids, entries)
@@ -121,6 +121,12 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
             hint="give the pid of the server's master, not that of a shell or a wrapper around it",
         )
     serves = served_by(master_pid, board, engines.ASGI, engines.WEB)
+    refusals: tuple[str, ...] = ()
+    if os.path.realpath(sys.executable) in files:
+        if (unsupported := current().unsupported) is not None:
+            refusals = (unsupported,)
+        else:
+            refusals = left_out_besides() or tuple(filter(None, (try_exit(),)))
     return Evidence(
         master_pid=master_pid,
         command=tree.command_of(master_pid),
@@ -136,7 +142,7 @@ def gather(master_pid: int, notes: Notes | None = None) -> Evidence:
         notes=notes,
         imported=notes.imported_by(workers) if notes is not None else (),
         modules=tuple(map(read_module, filter(is_stable_abi, files))),
-        refusals=_refusals() if os.path.realpath(sys.executable) in files else (),
+        refusals=refusals,
         spawned=len(tree.spawned_workers(master_pid)),
         preloads=board is not None and board.seal is not None and bool(board.seal.serves),
         usage=read_usage(master_pid),
@@ -164,18 +170,12 @@ def _by_package(pid: int) -> dict[str, InMemory]:
     return found
 
 
-def _refusals() -> tuple[str, ...]:
-    if (unsupported := current().unsupported) is not None:
-        return (unsupported,)
-    return left_out_besides() or tuple(filter(None, (try_exit(),)))
-
-
 def try_exit(program: str = _EXIT_PROGRAM) -> str | None:
     """Why children of this interpreter cannot end without finalization; None if they can.
 
-    The way out goes past a function of the interpreter that is found on the C stack at the very
-    end, so no look at a running server shows whether it is found: tried in a process of its own.
-    None if it could not be tried.
+    The exit skips a function of the interpreter, which is looked up on the C stack at the very end.
+    A running server does not show whether the look-up works, so a process of its own tries it. Also
+    None if the trial failed.
     """
     try:
         done = subprocess.run(

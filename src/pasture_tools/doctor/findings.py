@@ -15,13 +15,13 @@ from pasture_tools.doctor.evidence import Evidence
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     check: str  # its name, stable
     is_obstacle: bool  # whether it costs shared memory
     what: str  # what was found, one sentence without a full stop
-    cost: str = ""  # what it costs; "" for what is in order
-    fix: str = ""  # how to fix it; "" for what is in order
+    cost: str = ""  # what it costs; "" if it is in order
+    fix: str = ""  # how to fix it; "" if it is in order
 
 
 Check = Callable[[Evidence], Iterator[Finding]]
@@ -43,7 +43,7 @@ def print_findings(findings: Sequence[Finding], console: Console, state: str = "
 
 
 def verdict(obstacles: int) -> str:
-    """One line."""
+    """The findings in one line."""
     return f"{count(obstacles, 'obstacle')} found" if obstacles else "nothing stands in the way"
 
 

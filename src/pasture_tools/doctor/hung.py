@@ -11,7 +11,7 @@ from pasture_tools.doctor.waits import LOCK_FILES, SHOWN_CALLS, Lost, Process, W
 
 
 def findings(process: Process) -> Iterator[Finding]:
-    """The finding on a process: what keeps it, if that is a lock."""
+    """The finding on a process: where it waits for a lock, if it does."""
     main = process.stuck
     if main is None:
         what = f"process {process.pid} waits for no lock" + "".join(
@@ -44,7 +44,7 @@ def findings(process: Process) -> Iterator[Finding]:
 
 
 def _distance(main: Waiting, gone: Lost) -> int:
-    """How many calls lie between a thread and the first in a file that a lost one was in, too."""
+    """Number of calls between a waiting thread and its first call in a file of a lost one."""
     files = [file for call in main.calls if (file := file_of(call)) not in LOCK_FILES]
     theirs = set(map(file_of, gone.calls))
     return next((i for i, file in enumerate(files) if file in theirs), len(files))

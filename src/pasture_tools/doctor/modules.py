@@ -1,6 +1,5 @@
-"""Extension modules for the stable ABI: whether they count references, and who brought them.
-
-Files at the place where a server has mapped one may be another user's.
+"""Extension modules for the stable ABI: whether they count references, and their packages. A file
+that a server has mapped may belong to another user.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pasture.proc.packages import distribution_of, name_of, read_text
 from pasture.trust.untrusted_text import printable
 from pasture_tools.proc.elf import read_elf
 
-_COUNTS_INLINE = "_Py_Dealloc"  # what counting down to 0 calls, where it is compiled in
+_COUNTS_INLINE = "_Py_Dealloc"  # called at a count of 0 by code that counts inline
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -27,7 +26,7 @@ class Wheel:
 
     @property
     def knows_immortality(self) -> bool:
-        """Whether it was built for a version that does."""
+        """Whether it was built for a version with immortal objects."""
         found = re.match(r"cp3(\d+)", self.built_for or "")
         return bool(found) and int(found[1]) >= FIRST_IMMORTAL[1] if found else False
 
@@ -40,16 +39,16 @@ class Module:
     """An extension for the stable ABI."""
 
     file: str
-    wheel: Wheel | None  # what it came in, if it counts references inline; None if it does not
+    wheel: Wheel | None  # its package, if it counts references inline; else None
 
 
 def is_stable_abi(file: str) -> bool:
-    """Whether a file's name says that it is such a module."""
+    """Whether a file is such a module, by its name."""
     return file.endswith(".abi3.so")
 
 
 def read_module(file: str) -> Module:
-    """Look into a module, and for its package if that matters."""
+    """Read a module, and its package if it counts references."""
     if _COUNTS_INLINE not in read_elf(file).needs:
         return Module(file, None)
     info = distribution_of(file)

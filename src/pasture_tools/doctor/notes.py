@@ -1,6 +1,6 @@
-"""Notes of a command that `pasture doctor` ran, on itself: the file of `watch/sitecustomize.py`.
+"""Notes that a command under `pasture doctor` wrote: the file of `watch/sitecustomize.py`.
 
-Lines are another program's word: one that is none is passed over.
+Another program wrote the lines: malformed ones are skipped.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ class Notes:
     """Notes of one command."""
 
     gc_callers: tuple[str, ...] = ()  # who called gc.enable(), `module (file:line)` each
-    # Name and module of the code of each Python thread that there was at a fork, by the kernel's
-    # number of the thread.
+    # Name and module of each Python thread at a fork, by the kernel's number of the thread.
     threads: tuple[tuple[int, str, str], ...] = ()
     lazy: tuple[str, ...] = ()  # names of modules whose lazy import was pending at a fork
     # Modules that forked processes imported, by the pid of each.

@@ -1,7 +1,7 @@
 """Which process of a server forks what serves, and the state of that server.
 
-Owns both answers for `doctor`, `top` and `metrics`, which give them alike. Reads from outside and
-remembers nothing.
+Owns both answers, which `doctor`, `top` and `metrics` share. Reads from outside and remembers
+nothing.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NEVER_WORKED = (Reason.UNSUPPORTED, Reason.BUILD, Reason.UNAVAILABLE)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of a server, for all tools the same words."""
+    """The state of a server, in the same words for all tools."""
 
     kind: Kind
-    why: str = ""  # a sentence without a full stop; "" where the kind says all
+    why: str = ""  # a sentence without a full stop; "" where the kind is enough
 
     def __str__(self) -> str:
         return f"{self.kind}, because {self.why}" if self.why else self.kind
@@ -48,7 +48,7 @@ LOADING = State("loading")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What the environment and the files of a process show of pasture."""
+    """Traces of pasture in the environment and the files of a process."""
 
     environ: Mapping[str, str]
     has_workers: bool
@@ -59,10 +59,11 @@ class Process:
 
 
 def server_of(pid: int, command: str) -> int:
-    """The server of a process that a user names: a worker, a mold, the server, what is above it.
+    """The server of a process that a user names: a worker, a mold, the server, or a process above
+    it.
 
     Args:
-        command: that the user has called, for the hint.
+        command: the user's command, for the hint.
 
     Raises:
         UsageError: several servers are below it.
@@ -77,7 +78,7 @@ def server_of(pid: int, command: str) -> int:
 def parent_of_workers(server_pid: int, entries: Mapping[int, Entry]) -> int:
     """The process that forks what serves now: a mold, a template, or the server itself.
 
-    The scoreboard says so, else the tree. Of several molds the latest that has workers counts.
+    The scoreboard decides, else the tree of processes. The latest mold with workers counts.
     """
     found = tree.children(server_pid)
     molds = [entries[pid] for pid in found if pid in entries and entries[pid].role == "mold"]
@@ -98,7 +99,7 @@ def state_of(server_pid: int, board: Snapshot | None = None) -> State:
 
 
 def judge(seal: SealSeen | None, server: Process) -> State:
-    """The state by the latest seal, and without one by what the server's process shows."""
+    """The state by the latest seal, or without a seal by the traces of the server's process."""
     if seal is not None and seal.sealed:
         return State("sealed")
     if why := off.why(server.environ):
@@ -145,7 +146,7 @@ def _look(pid: int) -> Process:
 
 
 def _asking(pid: int) -> int:
-    """The nearest process above whose environment asks for a seal, of those that can be read."""
+    """The nearest readable ancestor whose environment asks for a seal."""
     for _ in range(_MAX_ANCESTORS):
         stat = read_stat(pid)
         if stat is None or stat.parent_pid <= 1:
@@ -158,7 +159,7 @@ def _asking(pid: int) -> int:
 
 
 def _template(children: Iterable[int]) -> int | None:
-    """The child that has forked others of the same parent, as for spawned processes; else None."""
+    """The child that forked its siblings, as a template for spawned processes does; else None."""
     by_place: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for pid in children:
         stat = read_stat(pid)

@@ -7,22 +7,21 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pasture.log_lines import some
 from pasture.proc.packages import STANDARD_LIBRARY, package_of_module
-from pasture.proc.smaps import InMemory
 from pasture.serving.settings import SETTINGS
 from pasture_tools.display.units import count, megabytes
-from pasture_tools.doctor.evidence import Evidence, Worker
+from pasture_tools.doctor.evidence import Evidence
 from pasture_tools.doctor.findings import Finding
 from pasture_tools.doctor.trouble import MIN_PRIVATE_BYTES, held, holds_little
 
 _MIN_LIBRARIES_BYTES = 100_000
 _MIN_LATE_BYTES = 1_000_000
-"""Private memory of libraries in each worker. Less is no obstacle."""
+"""Private memory of libraries in each worker that is an obstacle."""
 _MAX_NAMES = 12
 _MAX_PRELOADED = 5
 
 
 def preloading(seen: Evidence) -> Iterator[Finding]:
-    """Workers that loaded the application each for itself share little with the master."""
+    """Workers that each loaded the application share little with the master."""
     if seen.spawned:
         yield _spawned(seen)
         return
@@ -72,15 +71,20 @@ def _spawned(seen: Evidence) -> Finding:
 
 
 def _loads_late(seen: Evidence) -> bool:
-    """Whether workers may load the application: an engine that is known has loaded it before."""
+    """Whether workers may load the application: pasture's engines load it before the fork."""
     return seen.seal is None or (seen.seal.sealed and not seen.preloads)
 
 
 def own_data(seen: Evidence) -> Iterator[Finding]:
     """Data that a worker has built for itself before its first request."""
-    idle = [worker for worker in seen.workers if _is_unasked(worker, seen)]
+    idle = [
+        worker
+        for worker in seen.workers
+        if worker.at_start_bytes
+        if worker.requests == 0 or (seen.notes is not None and not worker.requests)
+    ]
     if seen.seal is None or not seen.seal.sealed or _is_loaded_late(seen):
-        return  # most of it is not data that the worker made
+        return  # most of it is the application itself
     if not idle:
         yield from _built_since(seen)
         return
@@ -107,7 +111,7 @@ def own_data(seen: Evidence) -> Iterator[Finding]:
 
 
 def _built_since(seen: Evidence) -> Iterator[Finding]:
-    """Data of workers that have served: whether a lifespan or requests built it is not known."""
+    """Data of workers that have served, built by a lifespan or by requests."""
     known = [w.memory.private_bytes - w.at_start_bytes for w in seen.workers if w.at_start_bytes]
     built = min(known, default=0)
     if built < MIN_PRIVATE_BYTES:
@@ -121,17 +125,11 @@ def _built_since(seen: Evidence) -> Iterator[Finding]:
     )
 
 
-def _is_unasked(worker: Worker, seen: Evidence) -> bool:
-    if not worker.at_start_bytes:
-        return False
-    return worker.requests == 0 or (seen.notes is not None and not worker.requests)
-
-
 def own_imports(modules: Mapping[str, int], largest: Sequence[str]) -> Iterator[Finding]:
-    """Modules that a worker imported at its work, with their size: by name, largest first.
+    """Modules that a worker imported while serving, with their sizes, largest first.
 
     Args:
-        largest: of each the module, itself or below it, whose import brings the most.
+        largest: for each module, it or the one below it whose import brings the most.
     """
     total = sum(modules.values())
     if total < MIN_PRIVATE_BYTES:
@@ -153,8 +151,10 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
     if not seen.workers:
         return
     if _is_loaded_late(seen):
-        return  # all of the application is: `preload` says so
-    sizes = _late_packages(seen)
+        return  # the application is late, too: `preload` reports it
+    first = seen.workers[0].packages
+    late = set.intersection(*(set(worker.packages) for worker in seen.workers)) - seen.packages
+    sizes = {n: first[n] for n in sorted(late, key=lambda n: (-first[n].private_bytes, n))}
     names = [f"{name} ({megabytes(size.private_bytes)})" for name, size in sizes.items()]
     mapped = {name.partition(" ")[0].lower() for name in sizes}
     imported = Counter(package_of_module(module) for module in seen.imported)
@@ -181,7 +181,7 @@ def late_imports(seen: Evidence) -> Iterator[Finding]:
 
 
 def _not_in_every(seen: Evidence) -> str:
-    """There is no package that all workers have and the master has not; some may have some."""
+    """In words that no package is in all workers but not in the master."""
     count_of = Counter(name for worker in seen.workers for name in worker.packages)
     largest = {
         name: max(w.packages[name].private_bytes for w in seen.workers if name in w.packages)
@@ -197,19 +197,11 @@ def _not_in_every(seen: Evidence) -> str:
     return "no worker has mapped a library that the master has not"
 
 
-def _late_packages(seen: Evidence) -> dict[str, InMemory]:
-    """Packages that all workers have mapped and the master has not, largest first."""
-    each = [set(worker.packages) for worker in seen.workers]
-    late = set.intersection(*each) - seen.packages if each else set()
-    first = seen.workers[0].packages
-    return {n: first[n] for n in sorted(late, key=lambda n: (-first[n].private_bytes, n))}
-
-
 def pending_imports(seen: Evidence) -> Iterator[Finding]:
-    """Lazy imports that were not made before the fork: each worker makes them."""
+    """Lazy imports that were pending at the fork: each worker makes them."""
     count = seen.seal.pending_imports if seen.seal is not None else None
     lazy = seen.notes.lazy if seen.notes is not None else ()
-    names = [name for name in lazy if name.rpartition(".")[0] not in lazy]  # not `copy.copy`, too
+    names = [name for name in lazy if name.rpartition(".")[0] not in lazy]
     pending = len(names) if count is None else count
     if not pending:
         return

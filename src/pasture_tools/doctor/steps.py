@@ -1,4 +1,4 @@
-"""Which steps of a seal were taken, and what keeps one from being taken: threads, interpreter."""
+"""The steps of a seal that were taken, and what prevents one: threads, the interpreter."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from pasture_tools.doctor.threads import Thread
 _MAX_NAMES = 12
 _BROKEN = "a worker that uses it fails, hangs, or disturbs the others"
 _SAID_ELSEWHERE = (Reason.THREAD_RUNS, Reason.VERSION)
-"""The checks of threads and of the interpreter say it."""
+"""Reasons that the checks of threads and of the interpreter report."""
 
 
 def hazards(seen: Evidence) -> Iterator[Finding]:
-    """Things that workers have inherited and cannot use, as the seal has found them."""
+    """Hazards that the seal found: workers inherit them and cannot use them."""
     for hazard in seen.seal.hazards if seen.seal is not None else ():
         if hazard.survives:
             yield Finding("hazards", False, str(hazard))
@@ -112,7 +112,7 @@ def threads(seen: Evidence) -> Iterator[Finding]:
     late = [thread for thread in seen.threads if thread.after_fork]
     missed = [thread for thread in early if not thread.copes]
     said = () if seen.seal is None else [hazard.kind for hazard in seen.seal.hazards]
-    if missed and Reason.NATIVE_THREAD not in said:  # the seal looks at them from inside
+    if missed and Reason.NATIVE_THREAD not in said:  # the seal has looked at them from inside
         yield Finding(
             "native-threads",
             True,
@@ -167,6 +167,13 @@ def _unproved(seen: Evidence) -> str:
     return f"; no probe has shown that they can do without{see('probe')}"
 
 
+def _is_among(thread: Thread, names: Collection[str]) -> bool:
+    """Whether a thread has one of these names, which the kernel may have cut."""
+    if thread.is_cut:
+        return any(name.startswith(thread.name) for name in names)
+    return thread.name in names
+
+
 def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:
     assert seen.seal is not None
     left = [one.step for one in seen.seal.left_out if one.why is Reason.THREAD_RUNS]
@@ -179,13 +186,6 @@ def _kept_from_sealing(seen: Evidence, early: Sequence[Thread]) -> Finding:
         cost=f"the seal left out {', '.join(left) or 'steps'}",
         fix=_remedies(names or early),
     )
-
-
-def _is_among(thread: Thread, names: Collection[str]) -> bool:
-    """Whether it has one of these names, or the begin of one that the kernel has cut."""
-    if thread.is_cut:
-        return any(name.startswith(thread.name) for name in names)
-    return thread.name in names
 
 
 def _remedies(found: Sequence[Thread]) -> str:
@@ -209,7 +209,7 @@ def interpreter(seen: Evidence) -> Iterator[Finding]:
     """Whether the interpreter has all steps of a seal."""
     version = python_version(seen.files)
     if version is None:
-        yield Finding("interpreter", False, "which Python this is could not be found out")
+        yield Finding("interpreter", False, "the version of Python is unknown")
     elif any(re.search(r"python3\.\d+t", f) for f in (*seen.files, *seen.command)):
         yield Finding(
             "interpreter",

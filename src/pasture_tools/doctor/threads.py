@@ -1,4 +1,4 @@
-"""The threads of a server's master, from outside: when each began, whether it waits, whose it is.
+"""The threads of a server's master, seen from outside: start, waiting or running, package.
 
 Source: proc_pid_task(5), proc_pid_stat(5).
 """
@@ -29,18 +29,18 @@ _BETWEEN_LOOKS_S = 0.05
 class Thread:
     """One thread of a master besides its main one."""
 
-    # As the kernel shows it, or as its program named it where that is known; "" where it has no
-    # name but its program's.
+    # The program's name for it where that is known, else the kernel's; "" where that is the #
+    # program's own.
     name: str
-    after_fork: bool = False  # whether it began after the oldest worker that is there was forked
-    waits: bool = True  # whether there was a moment in which it did not run at all
-    package: str = ""  # whose it is; "" where that is not known
-    is_python: bool = True  # whether it runs Python code, as far as its stack shows
-    copes: bool = True  # whether workers can do without it, as far as that is known of native code
-    is_cut: bool = False  # whether the name may go on: the kernel keeps 15 characters
+    after_fork: bool = False  # whether it began after the oldest living worker was forked
+    waits: bool = True  # whether it did not run at all for a moment
+    package: str = ""  # its package; "" where that is not known
+    is_python: bool = True  # whether it runs Python code, by its stack
+    copes: bool = True  # whether native code is known to cope without it in workers
+    is_cut: bool = False  # whether the name may be cut: the kernel keeps 15 characters
 
     def __str__(self) -> str:
-        name = f"{self.name}..." if self.is_cut else self.name or "one without a name"
+        name = f"{self.name}..." if self.is_cut else self.name or "an unnamed one"
         return f"{name} of {self.package}" if self.package else name
 
 
@@ -70,7 +70,7 @@ def read_threads(
 def _identity(
     pid: int, number: int, mappings: Sequence[Mapping], notes: Notes, proc: Path
 ) -> Thread:
-    """Name, package, whether it runs Python code, and copes: as noted, else from its stack."""
+    """Name, package, whether it runs Python code, and copes: from notes or its stack."""
     files = files_on_stack(pid, number, mappings, proc)
     owner, is_python = owner_of(files)
     for noted, name, module in notes.threads:
@@ -87,7 +87,7 @@ def _identity(
 
 
 def _began(folder: Path, number: int) -> tuple[int, int] | None:
-    """When a task began: threads and processes are numbered together, within a clock's tick."""
+    """When a task began; within a tick of the clock its number decides."""
     try:
         return parse_stat((folder / "stat").read_bytes()).start_time, number
     except (OSError, ValueError):

@@ -1,6 +1,5 @@
-"""What endangers a server, in the order in which it matters, by the memory of its processes.
-
-Pure functions: `top`, `doctor` and `explain` say the same of the same figures.
+"""Dangers to a server, the most urgent first, by the memory of its processes. Pure functions, which
+`top`, `doctor` and `explain` share.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pasture.scoreboard.layout import Entry
 from pasture_tools.display.units import count, megabytes
 
 MIN_PRIVATE_BYTES = 8_000_000
-"""Memory of a worker that is worth a word."""
+"""Private memory of a worker that is worth reporting."""
 
 NO_ANSWERS = "it answers nothing until it is killed"
 
@@ -38,9 +37,9 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One thing that endangers a server."""
+    """A danger to a server."""
 
-    kind: str  # as a check of `pasture doctor` is called
+    kind: str  # name of a check of `pasture doctor`
     what: str  # one sentence without a full stop
     cost: str
     fix: str
@@ -52,10 +51,10 @@ class Trouble:
 def troubles(
     master: Memory, workers: Sequence[Worker], usage: Usage | None, *, is_sealed: bool
 ) -> tuple[Trouble, ...]:
-    """All that there is, the most urgent first.
+    """All dangers, the most urgent first.
 
     Args:
-        usage: of the control group with the least room; None where none has a limit.
+        usage: of the control group with the least room; None without a limit.
     """
     found = [*_killed(usage, workers), *_limit(usage)]
     found += (
@@ -101,7 +100,11 @@ def _limit(usage: Usage | None) -> Iterator[Trouble]:
 
 def _killed(usage: Usage | None, workers: Sequence[Worker]) -> Iterator[Trouble]:
     if usage is not None and usage.oom_kills:
-        fit = _fitting(usage, workers)
+        # Workers as large as the largest that leave a tenth of the limit.
+        private = [one.memory.private_bytes for one in workers]
+        shared = max(0, usage.limit_bytes - usage.headroom_bytes - sum(private))
+        left = (1 - _NEAR) * usage.limit_bytes - shared
+        fit = max(0, int(left / max(1, max(private, default=1))))
         size = (
             f"{count(fit, 'worker')} of this size fit; " if workers and fit < len(workers) else ""
         )
@@ -112,14 +115,6 @@ def _killed(usage: Usage | None, workers: Sequence[Worker]) -> Iterator[Trouble]
             "the requests of a worker that was killed are lost",
             f"{size}fewer workers (`pasture size`), `--max-uss`, or a higher limit",
         )
-
-
-def _fitting(usage: Usage, workers: Sequence[Worker]) -> int:
-    """How many workers as large as the largest leave a tenth of the limit."""
-    private = [one.memory.private_bytes for one in workers]
-    shared = max(0, usage.limit_bytes - usage.headroom_bytes - sum(private))
-    left = (1 - _NEAR) * usage.limit_bytes - shared
-    return max(0, int(left / max(1, max(private, default=1))))
 
 
 def _leak(workers: Sequence[Worker]) -> Iterator[Trouble]:
@@ -168,13 +163,13 @@ def _preload(master: Memory, workers: Sequence[Worker]) -> Iterator[Trouble]:
 
 
 def holds_little(master: Memory, private: float, rss: float) -> bool:
-    """Whether workers of this private and resident size have loaded what the master has not."""
+    """Whether workers of this private and resident size have loaded what the master lacks."""
     is_own = private > _NOT_PRELOADED * rss and private > MIN_PRIVATE_BYTES
     return is_own and master.rss_bytes < _LITTLE * rss
 
 
 def held(master: Memory, private: float, rss: float) -> str:
-    """What workers of this private and resident size hold, and the master, in words."""
+    """The memory of workers of this private and resident size and of the master, in words."""
     return (
         f"workers hold {megabytes(private)} of {megabytes(rss)} for themselves, and the "
         f"master only {megabytes(master.rss_bytes)}"

@@ -1,8 +1,8 @@
-"""What each thread of a process waits for, from outside, and which lost thread holds a lock of it.
+"""What each thread of a process waits for, and which lost thread holds its lock, seen from outside.
 
 Python's frames are read by the standard library's own reader of other processes (CPython 3.14), in
-a process of its own: it believes what it reads. Nothing runs in the process that is looked at,
-which may hold a lock for ever.
+a process of its own, because the reader trusts what it reads. No code runs in the process that is
+looked at, which may hold a lock for ever.
 
 Source: proc_pid_syscall(5).
 """
@@ -49,7 +49,7 @@ _IDLE_IN = tuple(row.idle_in for row in ENGINES.values() if row.idle_in)
 _TIMED = "futex, for a time at most"
 _TAKE_A_FILE = frozenset(("read", "write", "connect", "accept", "sendto", "recvfrom", "recvmsg"))
 LOCK_FILES = frozenset(("threading.py", "queue.py"))
-"""Their frames are no place of the program that waits."""
+"""Files whose frames are skipped: the program's own call is further out."""
 
 _READER = """
 import _remote_debugging, json, sys
@@ -67,15 +67,15 @@ print(json.dumps(threads))
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One thread."""
+    """A thread and the lock or call that it waits for."""
 
     number: int
-    name: str  # as the kernel has it
-    # Of the kernel that it is in; "" if it runs, or that is not known. Of a futex only if it
-    # wakes by nothing else.
+    name: str  # by the kernel
+    # The kernel's call that it is in; "" if it runs or that is not known. A futex counts only #
+    # without a timeout.
     call: str
     on: str  # the futex's address, or the file of that call
-    calls: tuple[str, ...] = ()  # of its Python code, `file:line in function`, innermost first
+    calls: tuple[str, ...] = ()  # its Python calls, `file:line in function`, innermost first
 
     @property
     def waits_for_lock(self) -> bool:
@@ -109,7 +109,7 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """All of one process."""
+    """The threads of a process, and those that it lost at the fork."""
 
     pid: int
     threads: tuple[Waiting, ...]  # the main one first
@@ -120,14 +120,14 @@ class Process:
 
     @property
     def stuck(self) -> Waiting | None:
-        """The thread that should serve, and waits for a lock; by design one that runs Python."""
+        """The thread that should serve and waits for a lock: the main one, or another by design."""
         if not self.by_design:
             return next((one for one in self.threads[:1] if one.waits_for_lock), None)
         return next((one for one in self.threads[1:] if one.waits_for_lock and one.calls), None)
 
 
 def look(pid: int, proc: Path = _PROC) -> Process:
-    """Look at a process once, and at what its parent's threads did at the fork, or do now."""
+    """Look at a process, and at the calls of its parent's threads at the fork, or now."""
     threads, why = _threads(pid, proc)
     by_design = waits_by_design(pid, proc)
     noted = lost.read(pid, proc)
@@ -142,7 +142,7 @@ def look(pid: int, proc: Path = _PROC) -> Process:
 
 
 def waits_by_design(pid: int, proc: Path = _PROC) -> bool:
-    """Whether an engine says that its workers' main threads wait for a lock, and another serves."""
+    """Whether the main threads of an engine's workers wait for a lock while another serves."""
     files = read_text(str(proc / str(pid) / "maps"))
     return any(library in files for library in _IDLE_IN) and not is_locked(pid, proc)
 
@@ -164,10 +164,10 @@ def _threads(pid: int, proc: Path) -> tuple[tuple[Waiting, ...], str]:
 def hung_among(
     pids: Iterable[int], entries: Mapping[int, Entry], *, serves: bool, proc: Path = _PROC
 ) -> tuple[Process, ...]:
-    """Those workers that wait for a lock, have for a while, and cannot go on.
+    """The workers that have waited for a lock for a while and cannot go on.
 
     Args:
-        serves: whether they are a web server's: one that has nothing to do waits for connections.
+        serves: whether they serve web requests: an idle one then waits for connections.
     """
 
     def waits(pid: int) -> bool:
@@ -205,7 +205,7 @@ def _numbers(folder: Path) -> list[int]:
 
 
 def _call(folder: Path, number: int) -> tuple[str, str]:
-    """The call of the kernel that a thread waits in, and on what."""
+    """The kernel's call that a thread waits in, and its object."""
     call = read_call(int(folder.name), number, folder.parent)
     if call is None:
         return "", ""

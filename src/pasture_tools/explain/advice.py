@@ -98,7 +98,12 @@ def advice(found: Explanation) -> tuple[str, ...]:
     remedies = (sentence for _, sentence in lines)
     hazards = (f"hazard: {hazard}" for hazard in found.hazards)
     grows = _new_memory(found) if found.growth is None else (_leak(found),)
-    return (*found.dangers, *grows, *remedies, *_libraries(found), *hazards)
+    libraries = (
+        f"{megabytes(share.bytes)} is data that {label.type} writes"
+        for cause, label, share in found.fields
+        if cause is Cause.LIBRARY_DATA and share.bytes >= _MIN_BYTES / 2
+    )
+    return (*found.dangers, *grows, *remedies, *libraries, *hazards)
 
 
 def _remedy(remedy: _Remedy, found: Explanation) -> Iterable[tuple[float, str]]:
@@ -219,12 +224,6 @@ def _who_builds(found: Explanation) -> str:
 
 def _without_requests(found: Explanation) -> str:
     return _NO_WARM_UP if found.image is None else _IN_IMAGE
-
-
-def _libraries(found: Explanation) -> Iterable[str]:
-    for cause, label, share in found.fields:
-        if cause is Cause.LIBRARY_DATA and share.bytes >= _MIN_BYTES / 2:
-            yield f"{megabytes(share.bytes)} is data that {label.type} writes"
 
 
 def _bytes(found: Explanation, causes: frozenset[Cause]) -> float:

@@ -25,7 +25,7 @@ POOL_BYTES, HEADER_BYTES = _LAYOUT.pool_bytes, _LAYOUT.header_bytes
 _POOL_WORDS = POOL_BYTES // WORD_BYTES
 
 PIECE_BYTES = min(POOL_BYTES, OS_PAGE_BYTES)
-"""In one OS page and in one pool: a pool has several pages, or a page several pools."""
+"""The largest part of an OS page that lies in one pool, and of a pool that lies in one OS page."""
 
 
 @dataclass(frozen=True, slots=True)

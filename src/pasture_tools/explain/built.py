@@ -1,9 +1,8 @@
 """Modules that a worker imported for itself, with the memory of each: lines for a file of `--auto`.
 
 Found in the worker's private memory: module objects that the parent does not have there, and the
-bytes of code by the file that it is of. What else comes with a module (functions, names, classes)
-has no owner that could be read from outside. It is estimated from the code, so figures are of the
-right size, no more.
+bytes of code by the file that it is of. The module of its functions, names and classes cannot be
+read from outside: their memory is estimated from the bytes of code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """glibc's chunks: whether a word of memory is free or in use.
 
-Besides the main heap there are those of other threads, each at a multiple of 64 MB. A process that
-has never run a thread has none.
+A process has a main heap, and one for each of the arenas of its threads, at a multiple of 64 MB.
 
 Source: glibc malloc/malloc.c (struct malloc_chunk, malloc_state), malloc/arena.c (heap_info).
 """
@@ -98,10 +97,10 @@ def _possible_heaps(space: AddressSpace) -> Iterator[int]:
 
 
 def _first_chunk(space: AddressSpace, arena: int, end: int) -> int | None:
-    """Behind the state of an arena, whose size differs between versions.
+    """The first chunk follows the state of the arena, whose size differs between versions.
 
-    From the first chunk a way leads through the heap: to the one that the arena calls its top, or,
-    if that is in a later heap, to the end of this one. A long part of the way will do.
+    A walk from the first chunk ends at the chunk that the arena calls its top, or, if that is in a
+    later heap, at the end of this one. A long part of that walk is proof enough.
     """
     words = struct.unpack(
         f"<{_STATE_BYTES.stop // 8}Q", _read_there(space, arena, _STATE_BYTES.stop)

@@ -23,7 +23,7 @@ class PrivatePages:
     """The private pages of a worker; addresses are uint64, ascending."""
 
     compared: Array  # the parent has a page at the same address, or both map the same file
-    new: Array  # the parent has none there
+    new: Array  # the parent has no page there
     of_file: Array  # equal to their file, mapped by the worker alone
 
     @property

@@ -1,7 +1,7 @@
 """Why each private page of a worker is private.
 
 Joins difference, snapshot and memory for one pair of processes into frozen measurements. Stops
-neither process. All that could not be found out, and why, is part of the answer.
+neither process. The result lists what could not be found out, and why.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def explain(
     Args:
         parent_pid: None compares the process `worker_pid` with the image that it came out of.
         worker_pid: None is the worker with the most private memory, once recording is over.
-        record_s: how long to sample page faults before; 0 for not at all.
-        tick: called now and then meanwhile.
+        record_s: how long to sample page faults first; 0 samples none.
+        tick: called repeatedly while faults are sampled.
         snapshot: file that the parent wrote; None is the one that its environment names, if any.
 
     Raises:
         ProcessEnded: one of the two ended meanwhile.
         NoPrivilege: the kernel does not let this user look.
-        UsageError: the snapshot that was asked for is none, or of another process.
+        UsageError: the file that was asked for is not a snapshot, or is another process's.
     """
     sampled = None
     if parent_pid is None:

@@ -27,7 +27,7 @@ class Extents:
     # starts, ends: uint64; the prefix of an object is part of it.
     starts: Array
     ends: Array
-    addresses: Array  # uint64, of the object; the start of memory that is none
+    addresses: Array  # uint64, of the object, or of the start of other memory
     types: Array  # uint64, address of the type; 0 for memory of other kinds
     kinds: Array  # uint8, of `Kind`
     numbers: Array  # int64, of the record in the snapshot; -1 without one

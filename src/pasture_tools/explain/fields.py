@@ -25,7 +25,7 @@ _STORAGE = {
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The type of a written object (or a name for what is none), and the field."""
+    """The type of a written object (or a name for other memory), and the field."""
 
     type: str
     field: str

@@ -29,7 +29,8 @@ class TypeInfo:
     name: str  # tp_name; heap types without their module
     flags: frozenset[str]  # names of those of tp_flags that count here, as in "HAVE_GC"
     basic_bytes: int  # tp_basicsize
-    # weakref_offset, dict_offset: places in an instance, bytes; 0 or negative: none there.
+    # weakref_offset, dict_offset: places in an instance, bytes; 0 or negative: an instance has no
+    # such place.
     weakref_offset: int
     dict_offset: int
     # Name by offset of its slots and members, those of its bases included.
@@ -148,7 +149,7 @@ class Objects:
         return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
     def text(self, address: int) -> str | None:
-        """The value of a str, shortened; None if the object is none."""
+        """The value of a str, shortened; None for an object of another type."""
         kind = self.type_of(address) if address else None
         if kind is None or kind.name != "str":
             return None
@@ -172,7 +173,7 @@ class Objects:
         return self.keys_items(keys, cells, most)
 
     def keys_items(self, keys: int, cells: int, most: int = 100_000) -> list[tuple[int, int, int]]:
-        """The same of a key table; `cells` is where split values begin, or 0."""
+        """The entries of a key table; `cells` is where split values begin, or 0."""
         at = self.fields["keys"]
         head = self.space.read(keys, at["dk_indices"])
         if len(head) < at["dk_indices"]:

@@ -1,10 +1,10 @@
 """Objects recognised from memory, by the first words of a block.
 
 An object has a pointer to its type at one of three places of its block, depending on what
-its type puts before it. The place and the type must agree, and the type must be one.
+its type puts before it. The place must suit the type, and the type must be a type object.
 
-Most blocks are of a type that was met before. What the others hold in those places is mostly a
-pointer to another block of pymalloc's, where no type lies: types are larger than its blocks.
+Most blocks are of a type that was met before. The rest mostly hold pointers to other blocks of
+pymalloc's in those places. Types are larger than its blocks, so none lies there.
 """
 
 from __future__ import annotations

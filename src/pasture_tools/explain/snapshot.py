@@ -3,9 +3,9 @@
 Owns the format of the file on the reading side. Records stay in the file and are looked up by
 number.
 
-The file is another process' word: a wrong head is an error, an impossible
-record counts as empty. It is read and never mapped, since a file that its owner cuts
-short would end a process that has it mapped.
+Another process wrote the file: a wrong head is an error, an impossible record counts as empty. The
+file is read and never mapped: its owner may cut it short, which would end a process that has it
+mapped.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Records:
         return self.count
 
     def read(self, first: int, count: int) -> Array:
-        """Some records in a row; fewer at the end. UsageError if the file is shorter by now."""
+        """Consecutive records; fewer at the end. UsageError if the file was cut short meanwhile."""
         count = max(0, min(count, self.count - first))
         rows = np.empty(count, dtype=RECORD)
         left, at = rows.view(np.uint8).data, self.start + first * RECORD.itemsize
@@ -146,7 +146,7 @@ def open_snapshot(path: Path, owners: Iterable[int] = ()) -> Snapshot:
     """Open a snapshot file, of this user, of root, or of one of the owners.
 
     Raises:
-        UsageError: it cannot be read, is another user's, or is none.
+        UsageError: it cannot be read, is another user's, or is not a snapshot.
     """
     number = open_foreign(path, most_bytes=_MAX_FILE_BYTES, owners=owners)
     head, start = os.pread(number, _MAX_HEAD_BYTES, 0), len(MAGIC)
@@ -175,7 +175,7 @@ def _number(value: object) -> int:
 
 
 def _checked_fields(rows: Any) -> Fields:
-    """Offsets with which the reader of objects can work; an error if they are none."""
+    """Checks the offsets that the reader of objects relies on."""
     if len(rows) > _MAX_FIELDS:
         raise ValueError("it has too many fields")
     for holder, name, offset in rows:
@@ -202,7 +202,7 @@ def _no_snapshot(path: Path, why: str) -> UsageError:
 
 
 def _are_all_possible(records: Array, count: int) -> bool:
-    """Whether no record can be wrong: by the largest and smallest values, which is quick."""
+    """Whether all records are possible, by their largest and smallest values, which is quick."""
     if not len(records):
         return True
     owners = records["owner"] + np.uint32(1)  # 0 for none
@@ -217,7 +217,7 @@ def _are_all_possible(records: Array, count: int) -> bool:
 
 
 def _without_impossible(records: Array, count: int) -> Array:
-    """The records, with nothing at address 0 in the place of those that none can be."""
+    """The records, each impossible one replaced by an empty one at address 0."""
     if _are_all_possible(records, count):
         return records
     possible = (

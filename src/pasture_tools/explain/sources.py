@@ -1,6 +1,6 @@
 """The two processes that are compared, and what is known of the parent before its memory is read.
 
-Without that one's snapshot or interpreter the report says what is not known.
+Where the parent's snapshot or interpreter is unknown, the report says what is missing.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _WITHOUT_SNAPSHOT = (
 def find_pair(pid: int) -> tuple[int | None, int | None]:
     """Parent and worker for a pid that a user names.
 
-    No worker if it is that of a master; no parent if it came out of an image, which is then
-    compared with.
+    The worker is None for the pid of a master. The parent is None for a program out of an image: it
+    is compared with its image.
 
     Raises:
         ProcessEnded: the process does not exist.
         NoPrivilege: `/proc` is missing or hides the process.
-        UsageError: it was not forked by a process that still runs, and forked none; or it runs no
-            Python.
+        UsageError: it was not forked by a process that still runs, and forked none; or it does not
+        run Python.
     """
     tree.require_memory_of(pid)
     parent, mappings = tree.master_of(pid), mappings_of(pid)
@@ -60,11 +60,11 @@ def find_pair(pid: int) -> tuple[int | None, int | None]:
             hint="give the pid of a worker of a pre-fork server, or of its master; "
             "a server without preloading has nothing to share",
         )
-    # Those of another user cannot be read: that is said later.
+    # Another user's mappings cannot be read: a later error says so.
     if mappings and not any("python" in mapping.path for mapping in mappings):
         raise UsageError(
-            f"process {pid} runs no Python: no pre-fork server forked it",
-            hint="give the pid of a worker or a master",
+            f"process {pid} does not run Python",
+            hint="give the pid of a worker of a pre-fork server, or of its master",
         )
     return parent, None if parent == pid else pid
 
@@ -73,21 +73,21 @@ def largest_worker(parent_pid: int) -> int:
     """The worker of a master that has the most private memory.
 
     Raises:
-        ProcessEnded: it has none, or they are ending.
+        ProcessEnded: it has no workers, or they are ending.
     """
     shown = reader.read_entries(parent_pid)
     workers = reader.workers_among(tree.forked_workers(parent_pid), shown)
     sizes = {w: m.private_bytes for w in workers if (m := smaps.read_memory(w)) is not None}
     if not sizes:
         raise ProcessEnded(
-            f"process {parent_pid} has lost its workers", hint="wait until it forks some"
+            f"process {parent_pid} has no workers", hint="wait until it forks a worker"
         )
     return max(sizes, key=lambda worker: sizes[worker])
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """The report of a server on itself and on one worker."""
+    """What a server's scoreboard or command says of the server and of one worker."""
 
     # Name of the policy that it was sealed with; None if it was not, or by an unknown one.
     policy: str | None
@@ -125,7 +125,7 @@ def look_at_server(server_pid: int, worker_pid: int) -> Server:
 def _dangers(
     parent_pid: int, worker_pid: int, entry: Entry | None, seal: SealSeen | None
 ) -> tuple[str, ...]:
-    """All but growth, of which the explanation knows more."""
+    """All dangers except growth, which the explanation measures."""
     master, memory = smaps.read_memory(parent_pid), smaps.read_memory(worker_pid)
     if master is None or memory is None:
         return ()
@@ -144,7 +144,7 @@ class Sources:
     snapshot: Snapshot | None  # open; None without one
     fields: Fields | None  # offsets of the parent's interpreter; None if they are not known
     same_version: bool  # whether it is the version that runs this
-    missing: tuple[str, ...]  # what is not known for want of these, one sentence each
+    missing: tuple[str, ...]  # what stays unknown without them, one sentence each
     # Major and minor version of the parent's interpreter; None if it is not known.
     version: tuple[int, int] | None = None
 

@@ -42,7 +42,10 @@ def print_explanation(found: Explanation, console: Console) -> None:
     if found.codes:
         console.print(_owners("code", found.codes))
     if found.recording is not None:
-        console.print(_recorded(found.recording))
+        recording = found.recording
+        lost = f", {recording.lost:,} lost" if recording.lost else ""
+        faults = f"{recording.faults:,} faults in {count(len(recording.pids), 'worker')}{lost}"
+        console.print(Text(f"recorded {seconds(recording.seconds)}: {faults}", style="bold"))
         console.print(_writers(found.recording))
     for sentence in advice(found):
         console.print(Text(f"- {sentence}."))
@@ -95,15 +98,6 @@ def _fields(found: Explanation) -> Table:
         table.add_row(str(label), *_cells(share), Text(cause.label, style="dim"))
     table.add_row("")
     return table
-
-
-def _recorded(recording: Recording) -> Text:
-    lost = f", {recording.lost:,} lost" if recording.lost else ""
-    workers = count(len(recording.pids), "worker")
-    return Text(
-        f"recorded {seconds(recording.seconds)}: {recording.faults:,} faults in {workers}{lost}",
-        style="bold",
-    )
 
 
 def _writers(recording: Recording) -> Table:

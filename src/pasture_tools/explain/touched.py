@@ -1,4 +1,4 @@
-"""Which objects of the parent, and storage of objects, a worker's writes fell on.
+"""The objects of the parent, and their storage, that a worker wrote to.
 
 Counts pages and words of each while a window of the snapshot is looked at; keeps of each kind the
 few with the most. Words in memory that was free in the parent belong to no object, whatever the
@@ -35,7 +35,7 @@ _OF_NO_OBJECT = (
 )
 
 _IN_PAGE = np.arange(1, 8, 2, dtype=np.uint64) * np.uint64(OS_PAGE_BYTES // 8)
-"""Where in a page it is looked what lies there."""
+"""Places in a page whose objects are looked up."""
 
 KindAndType = tuple[Kind, int]
 """A kind: of storage, or `Kind.OBJECT` and the address of the type."""
@@ -61,7 +61,7 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One of some objects of a kind."""
+    """A sampled object of a kind."""
 
     number: int  # number of its record in the snapshot
     os_pages: float  # number of pages that it stands for
@@ -131,7 +131,7 @@ class Window:
 class TouchedObjects:
     """Running sums."""
 
-    # Those with the most pages of their kind, by number.
+    # Objects with the most pages of their kind, by number.
     kept: dict[int, Touched] = field(default_factory=dict)
     # Pages charged to all objects of a kind, by kind.
     os_pages: dict[KindAndType, float] = field(default_factory=dict)
@@ -139,11 +139,11 @@ class TouchedObjects:
     code_types: frozenset[int] = frozenset()
     # Some objects of each kind, evenly out of all.
     samples: dict[KindAndType, list[Example]] = field(default_factory=dict)
-    # The same of pages that were written and are equal again.
+    # Some objects in pages that were written and are equal again.
     restored: dict[KindAndType, list[Example]] = field(default_factory=dict)
 
     def add(self, window: Window) -> None:
-        """Keep those of a window with the most pages; what spans windows is added up."""
+        """Keep the objects of a window with the most pages; add up what spans windows."""
         self.code_types |= window.code_types
         for place, pages in window.restored:
             kind = Kind(int(window.extents.kinds[place]))
@@ -164,7 +164,10 @@ class TouchedObjects:
         group = kind, 0 if key < _STORAGE_KINDS else key
         pages = float(window.charged_of[ranked].sum())
         self.os_pages[group] = self.os_pages.get(group, 0) + pages
-        self._sample(window, np.sort(ranked), group, pages)
+        places = np.sort(ranked)[:: -(-len(ranked) // _SAMPLED)]  # every n-th by address
+        numbers = window.extents.numbers[places].tolist()
+        each = pages / len(numbers)
+        self.samples.setdefault(group, []).extend(Example(number, each) for number in numbers)
         most = _KEPT_CODE if key in self.code_types else _KEPT_OF_A_KIND
         for i in ranked[:most].tolist():
             found = window.touched(i, kind)
@@ -174,15 +177,8 @@ class TouchedObjects:
                 found = replace(before, os_pages=os_pages, words=words)
             self.kept[found.number] = found
 
-    def _sample(self, window: Window, places: Array, group: KindAndType, pages: float) -> None:
-        """Keep some of a window's objects of a kind, every n-th by address."""
-        chosen = places[:: -(-len(places) // _SAMPLED)]
-        numbers = window.extents.numbers[chosen].tolist()
-        each = pages / len(numbers)
-        self.samples.setdefault(group, []).extend(Example(number, each) for number in numbers)
-
     def groups(self) -> list[list[Touched]]:
-        """Those that were kept, by kind: kinds and objects with the most pages first."""
+        """The objects that were kept, by kind: kinds and objects with the most pages first."""
         found: dict[KindAndType, list[Touched]] = {}
         for touched in sorted(self.kept.values(), key=lambda t: (-t.os_pages, -t.words)):
             found.setdefault(touched.group, []).append(touched)

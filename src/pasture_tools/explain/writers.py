@@ -57,7 +57,7 @@ class Recording:
 class SampledFaults:
     """Faults as they were sampled."""
 
-    seconds: float  # time for which they were
+    seconds: float  # time for which they were sampled
     faults: list[Fault]  # every sample, in the order of time
     lost: int  # number of faults that did not fit into the buffers
     with_kernel: bool  # whether faults that the kernel took for a process are among them
@@ -135,7 +135,12 @@ def _meanings(
             cause, number = next(known)
             yield Cause(cause), found.names[number]
         else:
-            yield _without_parent(classifier, int(addresses[i]))
+            # New memory, or a page of a file that was read for the first time.
+            mapping = classifier.worker.find(int(addresses[i]))
+            if mapping is not None and mapping.is_file:
+                yield Cause.FILE_PAGE, Label("file", "")
+            else:
+                yield Cause.NEW_MEMORY, Label("new memory", "")
 
 
 def _had_by_parent(parent: AddressSpace, addresses: Array) -> Array:
@@ -147,14 +152,6 @@ def _had_by_parent(parent: AddressSpace, addresses: Array) -> Array:
             continue
         kept[inside] = mapping.is_file or parent.has_pages(mapping, addresses[inside])
     return kept
-
-
-def _without_parent(classifier: Classifier, address: int) -> tuple[Cause, Label]:
-    """New memory; or a page of a file that was read for the first time."""
-    mapping = classifier.worker.find(address)
-    if mapping is not None and mapping.is_file:
-        return Cause.FILE_PAGE, Label("file", "")
-    return Cause.NEW_MEMORY, Label("new memory", "")
 
 
 def _function(fault: Fault, symbols: Symbols) -> tuple[str, tuple[str, ...]]:

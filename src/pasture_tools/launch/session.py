@@ -72,7 +72,11 @@ class Group:
         except (OSError, ValueError) as error:
             raise ServerFailed(f"cannot run {command[0]}: {error}", hint="check its path") from None
         try:
-            self.pid = self._read_pid(command[0])
+            kind, _, value = self._read_line().partition(" ")
+            if kind != "pid":
+                why = value or "its guard ended at once"
+                raise ServerFailed(f"cannot run {command[0]}: {why}", hint="check its path")
+            self.pid = int(value)
         except BaseException:
             self._close()
             raise
@@ -90,7 +94,10 @@ class Group:
 
     def exit_code(self, timeout_s: float = 0.0) -> int | None:
         """The program's exit code (negative: the signal), None while it runs."""
-        while self._exit_code is None and self._has_line(timeout_s):
+        while self._exit_code is None:
+            # A line may have come along with the one before it.
+            if b"\n" not in self._said and not select.select((self._report,), (), (), timeout_s)[0]:
+                break
             line = self._read_line()
             kind, _, value = line.partition(" ")
             if kind == "exit":
@@ -183,17 +190,6 @@ class Group:
             self.exit_code()
             os.close(self._report)
             self._report = -1
-
-    def _read_pid(self, program: str) -> int:
-        kind, _, value = self._read_line().partition(" ")
-        if kind != "pid":
-            why = value or "its guard ended at once"
-            raise ServerFailed(f"cannot run {program}: {why}", hint="check its path")
-        return int(value)
-
-    def _has_line(self, timeout_s: float) -> bool:
-        """Whether there is something to read; a line may have come along with the one before it."""
-        return b"\n" in self._said or bool(select.select((self._report,), (), (), timeout_s)[0])
 
     def _read_line(self) -> str:
         """The next line of the guard's report; "" at its end."""

@@ -53,7 +53,11 @@ class Named:
         if "/" in self._name:
             yield from _in_file(Path(self._name))
         elif self._name.endswith(_UNITS):
-            yield from (pid for pid in tree.find_masters() if self._name in _groups(pid))
+            for pid in tree.find_masters():
+                # A name in the path of its control group. Source: cgroups(7).
+                lines = read_text(f"/proc/{pid}/cgroup").splitlines()
+                if any(self._name in line.partition("/")[2].split("/") for line in lines):
+                    yield pid
         else:
             for pid in tree.find_masters():
                 if any(self._name in word for word in tree.command_of(pid)):
@@ -74,9 +78,3 @@ def _in_file(path: Path) -> Iterator[int]:
                 yield pid
     except (OSError, PastureError):
         return
-
-
-def _groups(pid: int) -> frozenset[str]:
-    """The names in the path of a process's control group. Source: cgroups(7)."""
-    lines = read_text(f"/proc/{pid}/cgroup").splitlines()
-    return frozenset(name for line in lines for name in line.partition("/")[2].split("/"))

@@ -11,9 +11,8 @@ load generators run as processes of their own, and none outlives the call. Layou
     run                     one policy: boot, load, samples, shutdown
     server, load            the processes at the edge
     client                  the programs that send a load, in processes of their own
-    servers                 what is known of each server that a trial can boot
-    measurement, responses, caveats
-                            pure functions over what came back
+    servers facts of each server that a trial can boot
+    measurement, responses, caveats pure functions over the measurements
     table, document, html   the result, for a person and for programs
 """
 

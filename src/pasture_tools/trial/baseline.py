@@ -2,7 +2,7 @@
 
 Reading the file is the one effect. Figures come from `figures`; only like is compared with like. A
 change counts when the median passes the limit and no round of one trial lies within the rounds of
-the other: less may be the spread of the rounds.
+the other. A smaller change may be the spread of the rounds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A guarded figure of a policy, of the baseline and of the new trial."""
+    """A guarded figure of a policy, in the baseline and in the new trial."""
 
     policy: str
     figure: Figure
@@ -77,11 +77,11 @@ class Comparison:
 
     baseline: Baseline
     changes: tuple[Change, ...]
-    not_compared: tuple[str, ...]  # what was not, and why, a sentence each
+    not_compared: tuple[str, ...]  # figures that are not compared, and why, a sentence each
 
     @property
     def grown(self) -> tuple[Change, ...]:
-        """Those that grew."""
+        """The changes that grew."""
         return tuple(change for change in self.changes if change.grew)
 
     def sentences(self) -> list[str]:
@@ -92,7 +92,7 @@ class Comparison:
         return [*found, *(f"not compared: {words}" for words in self.not_compared)]
 
     def as_document(self) -> dict[str, Any]:
-        """As plain values that JSON knows."""
+        """The comparison as plain values that JSON knows."""
         return {
             "file": str(self.baseline.path),
             "max_growth": self.baseline.max_growth,
@@ -119,7 +119,7 @@ def read_baseline(path: Path, max_growth: str) -> Baseline:
         max_growth: as a user writes it: `10%`.
 
     Raises:
-        UsageError: the file cannot be read, holds no document, or one of another schema.
+        UsageError: the file cannot be read, is not a document of a trial, or has another schema.
     """
     found = read_trial(path)
     if found.get("schema") != SCHEMA:
@@ -158,11 +158,11 @@ def _look_through(found: Document) -> None:
 def require_same_trial(
     document: Document, plan: TrialPlan, interpreter: Mapping[str, str], machine: Mapping[str, Any]
 ) -> None:
-    """Refuse a baseline that says nothing about a trial, before that is made.
+    """Refuse a baseline that cannot be compared with a trial, before the trial runs.
 
     Raises:
-        UsageError: it is of another load or interpreter, of no policy of the plan, or of a machine
-            with other sizes.
+        UsageError: it has another load or interpreter, lacks every policy of the plan, or comes
+        from a machine with other sizes.
     """
     before, now = document["load"], json.loads(json.dumps(load_of(plan)))
     was = document["interpreter"]
@@ -176,7 +176,7 @@ def require_same_trial(
         other.append(f"its policies are {', '.join(document['policies'])}")
     if other:
         raise UsageError(
-            f"the baseline is of another trial: {'; '.join(other)}", hint=_NEW_BASELINE
+            f"the baseline is from a different trial: {'; '.join(other)}", hint=_NEW_BASELINE
         )
 
 
@@ -213,7 +213,7 @@ def _require_same_urls(before: Document, now: Document) -> None:
     if changed:
         names = some(sorted(changed), _MAX_NAMES)
         raise UsageError(
-            f"the baseline is of another load: {names} is in only one of them",
+            f"the baseline has a different load: {names} is in only one of them",
             hint=_NEW_BASELINE,
         )
 

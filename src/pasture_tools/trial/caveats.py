@@ -1,7 +1,7 @@
 """Sentences about what limits the figures of a trial: pure functions of what was measured.
 
-Shortfalls are promises of a policy that a run did not keep: a figure under a policy's name that
-the policy had no part in misleads more than none.
+Shortfalls are promises of a policy that a run did not keep: a figure under the name of a policy
+that did not act misleads.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def notes_on(plan: TrialPlan, policies: tuple[PolicyResult, ...]) -> tuple[str, 
 
 
 def _slower(reference: PolicyResult | None, result: PolicyResult) -> list[str]:
-    """A sentence where requests wait much longer than under the reference."""
+    """A sentence for requests that wait much longer than under the reference."""
     if reference is None:
         return []
     was, now = (one.median(lambda run: run.load.p95_ms) for one in (reference, result))
@@ -71,7 +71,7 @@ def _slower(reference: PolicyResult | None, result: PolicyResult) -> list[str]:
 
 
 def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:
-    """A sentence where the load is turned away: it then measures little of the application."""
+    """A sentence for a load that the application turns away: it then measures little."""
     answers = responses.merge(run.answers for run in result.runs)
     away = responses.without_page(answers)
     statuses = sorted({status for found in away.values() for status in found.statuses})
@@ -91,7 +91,7 @@ def _without_page(plan: TrialPlan, result: PolicyResult) -> list[str]:
 def shortfalls(
     policy: Policy, final: Sample, report: Mapping[str, Any] | None, log: str
 ) -> tuple[str, ...]:
-    """Sentences about what the policy failed to do.
+    """Sentences about promises that the policy did not keep.
 
     Args:
         final: the sample after the load. A server that reforks has a mold from the start.

@@ -20,7 +20,7 @@ from pasture_tools.trial.servers.facts import TRIED
 from pasture_tools.trial.summary import best
 
 _MAX_WARM = 4
-"""A command line holds no more requests than that."""
+"""The largest number of requests in a command line."""
 
 
 def best_command(result: TrialResult) -> str:

@@ -1,7 +1,6 @@
-"""Why a server did not come up, read from what it printed. Pure text to error.
-
-Owns the phrases of Python tracebacks; those of servers are in `servers`. An error it makes always
-carries the end of the log, so that a wrong guess still shows the user what happened.
+"""Why a server did not come up, read from what it printed. Pure functions from text to error. Owns
+the phrases of Python tracebacks; `servers` has those of servers. Each error carries the end of the
+log, so that a wrong guess still shows the user what happened.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ _FACTORY = re.compile(
     r"^TypeError: (\w+)\(\) takes (?:from \d+ to )?[01] positional arguments? but [23] were given",
     re.MULTILINE,
 )
-"""The error of a function that was called as an application, by WSGI or ASGI."""
+"""The error of a factory that a server called as an application, by WSGI or ASGI."""
 
 
 def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases) -> PastureError:
     """The error for a server that ended before it answered."""
     own = _own_error(log, exit_code)
-    # The server may say more of an application that was not found than pasture does.
+    # The server may report more about a missing application than pasture does.
     says_less = isinstance(own, AppImportFailed) and phrases.not_found.search(log) is not None
     if own is not None and not says_less:
         return own
@@ -62,7 +61,7 @@ def ended_early(app: str, log: str, exit_code: int, port: int, phrases: Phrases)
 
 
 def workers_died(app: str, log: str, phrases: Phrases) -> PastureError:
-    """The error for a server that goes on, and whose workers end before one answers."""
+    """The error for a server that runs on while its workers end before one answers."""
     own = f"{phrases.worker_died_hint}; " if phrases.worker_died_hint else ""
     return _not_loaded(app, log, phrases) or ServerFailed(
         "the server's workers exit before one of them answers",
@@ -135,7 +134,7 @@ def _own_error(log: str, exit_code: int) -> PastureError | None:
 
 
 def _not_loaded(app: str, log: str, phrases: Phrases) -> PastureError | None:
-    """The error for an application that was not loaded or started; None if nothing says so."""
+    """The error for an application that was not loaded or started; None without such a phrase."""
     if phrases.start_failed and phrases.start_failed in log:
         why = last_exception(log) or phrases.start_failed
         return ServerFailed(

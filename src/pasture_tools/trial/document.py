@@ -1,8 +1,8 @@
 """The JSON document of a trial, schema 1.
 
-Stable: keys are added, never renamed or given another meaning; `trial.schema.json` next to
-this file says so to programs, docs/try.md to people. Sizes are bytes, times seconds,
-latencies milliseconds. Values of headers are left out, since they hold sessions and tokens.
+Stable: keys are added, never renamed or given another meaning; `trial.schema.json` next to this
+file describes them for programs, docs/try.md for people. Sizes are bytes, times seconds, latencies
+milliseconds. Values of headers are left out, since they hold sessions and tokens.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def as_document(result: TrialResult) -> dict[str, Any]:
 
 
 def load_of(plan: TrialPlan) -> dict[str, Any]:
-    """The load of a plan, as far as it is known before a run."""
+    """The part of a plan's load that is known before a run."""
     return {
         "app": plan.app,
         "server": plan.server,

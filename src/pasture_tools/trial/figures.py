@@ -17,11 +17,11 @@ _ALL = None
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a run. That of a policy is the median over its runs."""
+    """One figure of a run. The figure of a policy is the median over its runs."""
 
     key: str  # in the document
-    of: Callable[[Run], float]  # takes a run
-    words: Callable[[float], str]  # takes the figure; it as a person reads it
+    of: Callable[[Run], float]  # computes the figure of a run
+    words: Callable[[float], str]  # formats the figure for a person
     decimals: int | None = 4  # in the document; None keeps all
     heading: str = ""  # the heading of its column in the page
 
@@ -29,11 +29,11 @@ class Figure:
         return self.of(run)
 
     def shown(self, policy: PolicyResult) -> str:
-        """That of a policy in words."""
+        """A policy's figure in words."""
         return self.words(policy.median(self))
 
     def rounded(self, policy: PolicyResult) -> float:
-        """That of a policy to a precision that was measured."""
+        """A policy's figure, rounded to the precision that was measured."""
         value = policy.median(self)
         if self.decimals is _ALL:
             return value
@@ -71,10 +71,10 @@ P95 = Figure("latency_p95", lambda run: run.load.p95_ms, milliseconds, _ALL, "p9
 P99 = Figure("latency_p99", lambda run: run.load.p99_ms, milliseconds, _ALL, "p99 ms")
 
 FIGURES = (PRIVATE, TOTAL, REQUESTS, PROCESSOR, SHUTDOWN, PSS_BEFORE, PEAK_PSS, PEAK, BOOT)
-"""In the order of the document."""
+"""All figures, in the order of the document."""
 
 LATENCIES = {"p50": P50, "p95": P95, "p99": P99}
-"""By their key among the latencies of the document."""
+"""Latencies, by their key in the document."""
 
 COLUMNS = {
     "memory": (PRIVATE, TOTAL),
@@ -84,4 +84,4 @@ COLUMNS = {
 """The columns of the page in their order, by the heading above them."""
 
 GUARDED = (PRIVATE, TOTAL, BOOT)
-"""Compared with those of an earlier trial: memory of a worker, of the server, and its start."""
+"""Figures compared with an earlier trial: memory of a worker, of the server, and its start."""

@@ -110,7 +110,7 @@ def _setting(result: TrialResult, made_at: datetime) -> list[tuple[str, str]]:
 
 
 def _seals(result: TrialResult) -> list[tuple[str, str]]:
-    """The report of each server on its seal, if it sealed anything."""
+    """Each server's report of its seal, if it sealed anything."""
     said = []
     for policy in result.policies:
         report = policy.typical.report or {}

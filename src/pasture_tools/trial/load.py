@@ -1,4 +1,4 @@
-"""The load of a run: a process of its own that sends it, and the files exchanged with that.
+"""The load of a run: the process that sends it, and the files exchanged with that process.
 
 The program is `client.closed_loop`.
 """
@@ -56,7 +56,7 @@ def _settings(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> dic
 
 @contextmanager
 def sending(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> Iterator[HasEnded]:
-    """Send `requests` requests to a port; nothing of it runs any more when the block ends.
+    """Send `requests` requests to a port; no process of the load outlives the block.
 
     Yields:
         A function that says whether the load has ended.
@@ -69,7 +69,7 @@ def sending(plan: TrialPlan, requests: int, port: int, files: RunFiles) -> Itera
 
 
 def read_progress(files: RunFiles) -> Progress | None:
-    """Progress of the load, None before it has started."""
+    """The progress of the load, None before it has started."""
     try:
         done, _, answered = files.progress.read_text(encoding="ascii").partition(" ")
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def read_progress(files: RunFiles) -> Progress | None:
 
 
 def read_result(files: RunFiles) -> LoadResult:
-    """Read the files of a load that has ended. UsageError if it never began."""
+    """Read the files of a load that has ended. Raises UsageError if it never started."""
     try:
         result = json.loads(files.load_result.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):  # it never began to write, or was ended meanwhile

@@ -45,7 +45,7 @@ class Shutdown:
     seconds: float  # time until all were gone
     start_pss_bytes: int  # PSS of master and workers, idle, before the signal
     peak_pss_bytes: int  # highest seen while they ended, the start included
-    samples: int  # how many readings the peak is the highest of
+    samples: int  # number of readings
     # Time until no worker held memory any more. Some masters (uWSGI) look once a second whether
     # their workers have ended.
     workers_seconds: float
@@ -71,7 +71,7 @@ class Run:
     processor_s: float  # user and system time of all processes of the server, during the load
     answers: Answers  # dict of `METHOD name` to what that URL gave
     paths: tuple[str, ...] = ()  # `METHOD PATH` of the distinct requests sent, in order
-    # The report of the server on its seal, None without one.
+    # The server's report of its seal, None without one.
     report: Mapping[str, Any] | None = None
     # Promises of the policy that it could not keep here, a sentence each.
     shortfalls: tuple[str, ...] = ()
@@ -114,19 +114,19 @@ class PolicyResult:
         return statistics.median(figure(run) for run in self.runs)
 
     def spread(self, figure: OfRun) -> tuple[float, float]:
-        """Least and greatest of a figure over the runs."""
+        """The smallest and the largest value of a figure over the runs."""
         values = [figure(run) for run in self.runs]
         return min(values), max(values)
 
     @property
     def typical(self) -> Run:
-        """The run with the median of private memory, to show workers and series of."""
+        """The run with the median private memory, whose workers and series are shown."""
         ordered = sorted(self.runs, key=lambda run: run.private_bytes_median)
         return ordered[(len(ordered) - 1) // 2]
 
     @property
     def worst_moments(self) -> tuple[Moment, ...]:
-        """Those of all runs that decide how many workers fit."""
+        """The moments of all runs that decide how many workers fit."""
         return worst(moment for run in self.runs for moment in run.moments)
 
     @property
@@ -142,7 +142,7 @@ class PolicyResult:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A run that did not end as it should, and why. Nothing of it is in the figures."""
+    """A run that did not end as it should, and why. The figures leave it out."""
 
     policy: str
     round: int
@@ -154,11 +154,11 @@ class TrialResult:
     """Everything a trial measured, in the order of the plan's policies."""
 
     plan: TrialPlan
-    # Implementation, version, executable and platform of the server's.
+    # Implementation, version, executable and platform of the server's interpreter.
     interpreter: Mapping[str, str]
     # Architecture, processor, number of processors, and bytes of an OS page.
     machine: Mapping[str, Any]
-    policies: tuple[PolicyResult, ...]  # those of which at least one run ended
+    policies: tuple[PolicyResult, ...]  # policies with at least one run that ended
     # How many URLs were compared by body, and how; all are compared by status.
     bodies: Compared = field(default_factory=Compared)
     notes: tuple[str, ...] = ()  # sentences about what limits the figures
@@ -168,13 +168,13 @@ class TrialResult:
 
     @property
     def reference(self) -> PolicyResult:
-        """The result that savings are counted against: the plan's, or the first that there is."""
+        """The result that savings are counted against: the plan's reference or the first."""
         of_plan = (p for p in self.policies if p.policy == self.plan.reference)
         return next(of_plan, self.policies[0])
 
     @property
     def missing(self) -> dict[str, str]:
-        """Why a policy has no figures, by name, for those of the plan that have none."""
+        """Why policies of the plan have no figures, by their names."""
         failed = {f.policy: f"failed: {f.error.message}" for f in reversed(self.failures)}
         failed |= self.plan.impossible
         there = {p.policy for p in self.policies}
@@ -254,7 +254,7 @@ def load_figures(latencies_ms: Sequence[float], failures: int, seconds: float) -
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile, `share` from 0 to 1; 0 of nothing."""
+    """The nearest-rank percentile, `share` from 0 to 1; 0 without values."""
     if not ordered:
         return 0.0
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -32,9 +32,9 @@ class TrialPlan:
     # Names, in the order of their runs; savings are against `plain` where that is among them, else
     # against `stock`, else against the first.
     policies: tuple[str, ...] = DEFAULT_POLICIES
-    workers: int = 4  # number of the server's
-    requests: int = 2000  # exact number in a run
-    # Simulated users, each with one request under way; None is one a worker.
+    workers: int = 4  # number of the server's workers
+    requests: int = 2000  # exact number of requests in a run
+    # Simulated users, each with one request under way; None is one for each worker.
     concurrency: int | None = None
     # Requests of the load, walked in order and from the start again.
     urls: tuple[Request, ...] = DEFAULT_URLS
@@ -75,7 +75,7 @@ class TrialPlan:
 
     @property
     def possible(self) -> tuple[str, ...]:
-        """The policies that exist on the server."""
+        """The policies of the plan that exist on the server."""
         return tuple(policy for policy in self.policies if policy not in self.facts.cannot)
 
     @property
@@ -86,13 +86,13 @@ class TrialPlan:
 
 
 def check_plan(plan: TrialPlan) -> None:
-    """Find what would fail later, before any process is started.
+    """Refuse a plan that would fail later, before any process is started.
 
     Raises:
-        UsageError: a number out of range, a missing file or directory, a policy twice, no such
-            server, or what is not for a trial of it.
-        UnknownPolicy: no such policy; the hint names the nearest.
-        NoPrivilege: this machine does not show memory figures.
+        UsageError: a number is out of range, a file or directory is missing, a policy is named
+        twice, the server is unknown, or an option is not for a trial of it. UnknownPolicy: a policy
+        is unknown; the hint names the nearest. NoPrivilege: the kernel does not show memory
+        figures.
     """
     for name in ("workers", "requests", "users", "rounds", "server_timeout_s"):
         if getattr(plan, name) <= 0:

@@ -1,4 +1,4 @@
-"""What the HTML page of a trial draws, and the colour of each policy."""
+"""The plots of the HTML page of a trial, and the colour of each policy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLORS = {
     "warm-freeze": "#7b6bb0",
     "seal": "#2f8f5b",
 }
-"""One colour a policy."""
+"""One colour for each policy."""
 _OTHER_COLORS = ("#3b9aa5", "#a07d2c", "#94518f")
 
 
@@ -39,7 +39,7 @@ def color_of(policy: str, result: TrialResult) -> str:
 
 
 def over_requests(result: TrialResult, figure: Callable[[Memory], int]) -> Lines:
-    """A line a policy: the median worker against requests, with a band over all workers."""
+    """Private memory by requests: a line for the median worker, a band over all workers."""
     lines = []
     for policy in result.policies:
         samples = [s for s in policy.typical.series if s.workers]
@@ -58,7 +58,7 @@ def over_requests(result: TrialResult, figure: Callable[[Memory], int]) -> Lines
 
 
 def total_pss(result: TrialResult) -> Bars:
-    """Total PSS, split into the workers' private memory and all that is there once."""
+    """Total PSS, split into the workers' private memory and the memory that is there once."""
 
     def bar(policy: PolicyResult) -> Bar:
         own = sum(w.memory.private_bytes for w in policy.typical.final.workers)

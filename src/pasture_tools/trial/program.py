@@ -1,8 +1,8 @@
 """`pasture try -- python train.py`: a program that forks workers and serves no requests.
 
-Owns a run of such a program, from its start to its end by itself, and the table. The program runs
-as it is and by `pasture run`; its workers are the processes that it forks. Figures of a run are
-those of the moment at which all its processes together took most.
+Owns the runs of such a program and the table. The program runs as it is and by `pasture run`; its
+workers are the processes that it forks. The figures of a run are those of the moment at which all
+its processes together took most.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ class ProgramRun:
     workers: int  # at the moment that counts
     private_bytes: int  # the median worker's
     total_pss_bytes: int
-    figure: float | None  # the last that it printed
+    figure: float | None  # the last number that it printed
     note: str = ""  # why it was not sealed
 
 
 def is_program(app: str) -> bool:
-    """Whether what `try` was given is a command, and no application."""
+    """Whether `try` was given a command instead of an application."""
     return is_python(Path(app).name)
 
 
@@ -78,7 +78,7 @@ def run_program(plan: ProgramPlan, emit: OnEvent, stop: threading.Event) -> list
     """Run the program under each policy, in rounds that turn the order around.
 
     Raises:
-        NotMeasurable: no worker was seen, or not the figure.
+        NotMeasurable: no worker or no figure was seen.
         ServerFailed: the program cannot be run or fails.
         KeyboardInterrupt: `stop` was set; no process is left.
     """
@@ -98,7 +98,7 @@ def _run(
     plan: ProgramPlan, policy: str, number: int, log: Path, pause: Callable[[float], object]
 ) -> ProgramRun:
     command = plan.command
-    if os.sep not in command[0]:  # the one that `pasture run` takes, too
+    if os.sep not in command[0]:  # as `pasture run` does
         command = (sys.executable, *command[1:])
     if policy != _STOCK:
         command = (sys.executable, "-m", "pasture", "run", "--policy", policy, "--", *plan.command)
@@ -120,6 +120,9 @@ def _run(
         if code != 0:
             raise group.failure(f"{policy}: the program ended with exit code {code}")
         text = group.log
+    refused = find(NO_SEAL, text)
+    not_sealed = _NOT_SEALED.search(text)
+    why_not_sealed = NO_SEAL % refused[0] if refused else not_sealed[1] if not_sealed else ""
     if most is None:
         raise NotMeasurable(
             f"{policy}: no worker of {' '.join(plan.command)} was seen",
@@ -135,12 +138,12 @@ def _run(
         median_private_bytes(most),
         most.total_pss_bytes,
         _figure(plan, policy, text),
-        "" if policy == _STOCK else _why_not_sealed(text),
+        why_not_sealed if policy != _STOCK else "",
     )
 
 
 def _sample(pid: int, elapsed_s: float, series: Series) -> Sample | None:
-    """A sample with workers; None without, or if one of them ended meanwhile."""
+    """A sample with workers; None without workers, or if one ended meanwhile."""
     began = time.monotonic()
     try:
         sample = sample_tree(pid, elapsed_s)
@@ -165,21 +168,14 @@ def _figure(plan: ProgramPlan, policy: str, text: str) -> float | None:
         ) from None
 
 
-def _why_not_sealed(text: str) -> str:
-    """Words of the log on a seal that was not taken; "" for one that was."""
-    if reason := find(NO_SEAL, text):
-        return NO_SEAL % reason[0]
-    not_sealed = _NOT_SEALED.search(text)
-    return not_sealed[1] if not_sealed else ""
-
-
 def plan_of(
     command: Sequence[str], *, policies: Sequence[str], figure: str | None, **same: Any
 ) -> ProgramPlan:
     """The plan of a command line.
 
     Raises:
-        UsageError: the expression is none or has no group, or a policy cannot be compared here.
+        UsageError: the regular expression is wrong or has no group, or a policy cannot be compared
+        here.
     """
     for policy in policies:
         if policy in POLICIES and POLICIES[policy].refork:
@@ -204,7 +200,7 @@ def as_document(plan: ProgramPlan, runs: Sequence[ProgramRun]) -> dict[str, Any]
 
 
 def table_of(plan: ProgramPlan, runs: Sequence[ProgramRun]) -> Table:
-    """A row a policy, medians over the rounds."""
+    """A table with a row for each policy: medians over the rounds."""
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     table.add_column("\npolicy")
     for heading in ("private\na worker", "total\nPSS", "\nsaved", "", "\nprocessor", "\ntime"):
@@ -230,7 +226,7 @@ def table_of(plan: ProgramPlan, runs: Sequence[ProgramRun]) -> Table:
 
 
 def remarks_on(plan: ProgramPlan, runs: Sequence[ProgramRun]) -> Iterator[str]:
-    """Sentences under the table, the command to use at the end."""
+    """Sentences for below the table; the last is the command to use."""
     workers = {run.policy: run.workers for run in runs}
     if len(set(workers.values())) == 1:
         number = next(iter(workers.values()))

@@ -6,7 +6,7 @@ The rule, for each URL that both runs requested:
             least twice, and never another; else by its structure (`trial.client.skeleton`),
             where that is deterministic in the same way
 
-A request that timed out gave no answer to compare. It is a failure, and never a difference.
+A request that timed out has no answer to compare: it is a failure, never a difference.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _REDIRECT, _SERVER_ERROR = 300, 500
 class UrlAnswers:
     """Answers of one URL: dict of status to count, of body digest to count, of skeleton to count.
 
-    Of some bodies alone the skeleton is known. Status 0 is a request without an answer (refused,
-    reset, no HTTP); `error` is then the client's message for the last one. Requests that passed
-    their limit of time are counted in `timeouts` alone.
+    For some bodies only the skeleton is known. Status 0 is a request without an answer (refused,
+    reset, no HTTP); `error` is then the client's message for the last one. Requests that timed out
+    are counted in `timeouts` alone.
     """
 
     statuses: Mapping[int, int]
@@ -46,7 +46,7 @@ class UrlAnswers:
 
     @property
     def failures(self) -> int:
-        """Number of requests that had no answer, in time or at all, or a 5xx."""
+        """Number of requests without an answer in time, or with a 5xx."""
         return self.timeouts + sum(n for s, n in self.statuses.items() if is_failure(s))
 
 
@@ -60,7 +60,7 @@ class Compared:
 
     whole: int = 0  # byte for byte
     by_structure: int = 0  # by their skeletons, since each body has other values
-    not_at_all: int = 0  # those that the reference itself answers otherwise each time, or once
+    not_at_all: int = 0  # those that the reference answers differently each time, or answered once
 
     def __str__(self) -> str:
         return (
@@ -83,7 +83,7 @@ class Disagreement:
 
 
 def is_failure(status: int) -> bool:
-    """Say whether a status is none, or a server's error."""
+    """Whether a status stands for a missing answer or for a server's error."""
     return status == NO_ANSWER or status >= _SERVER_ERROR
 
 
@@ -109,7 +109,7 @@ def merge(runs: Iterable[Answers]) -> dict[str, UrlAnswers]:
 
 
 def disagreements(reference: Answers, other: Answers) -> tuple[Disagreement, ...]:
-    """Where `other` answered in a way that the reference did not."""
+    """The URLs that `other` answered as the reference did not."""
     found: list[Disagreement] = []
     for url in other:
         if url in reference:
@@ -139,18 +139,18 @@ def without_page(answers: Answers) -> dict[str, UrlAnswers]:
 
 
 def failing(answers: Answers) -> tuple[str, ...]:
-    """The URLs of which requests failed, other than by their limit of time: `GET /: 503`."""
+    """The URLs with requests that failed without timing out, as in `GET /: 503`."""
     found = {url: [s for s in a.statuses if is_failure(s)] for url, a in answers.items()}
     return tuple(f"{url}: {_listed(sorted(some))}" for url, some in found.items() if some)
 
 
 def timed_out(answers: Answers) -> dict[str, int]:
-    """The URLs of which requests passed their limit of time, and how many did."""
+    """The URLs with requests that timed out, and their number."""
     return {url: found.timeouts for url, found in answers.items() if found.timeouts}
 
 
 def _compare(url: str, reference: UrlAnswers, other: UrlAnswers) -> Iterable[Disagreement]:
-    if not reference.statuses:  # all of it timed out: there is nothing to hold against
+    if not reference.statuses:  # every request timed out: there is nothing to compare
         return
     new = sorted(set(other.statuses) - set(reference.statuses))
     if new:
@@ -169,7 +169,7 @@ def _compare(url: str, reference: UrlAnswers, other: UrlAnswers) -> Iterable[Dis
 
 
 def _only(counts: Mapping[str, int]) -> str | None:
-    """The one value, if it was seen at least twice and no other was; else None."""
+    """The only value, if it was seen at least twice; else None."""
     if len(counts) != 1:
         return None
     value, count = next(iter(counts.items()))

@@ -1,7 +1,7 @@
 """One run: boot a server under a policy, load it, sample it, stop it and measure its end.
 
-The edge of a trial: everything here touches processes, files and the clock, and all of it
-is in the `Run` that comes back. Whatever goes wrong, no process is left.
+The edge of a trial: this module touches processes, files and the clock, and returns all that it
+measured in a `Run`. No process outlives a run, also after an error.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Job:
     plan: TrialPlan
     policy: str
     round: int
-    requests: int  # number to send; a run that only confirms answers sends fewer than the plan
-    directory: Path  # place for files of this run alone; exists and is empty
+    requests: int  # number of requests; a run that only confirms answers sends fewer than the plan
+    directory: Path  # folder for files of this run; exists and is empty
     log_prefix: Path  # start of the log files' path
 
 
@@ -110,7 +110,6 @@ def run_job(job: Job, emit: OnEvent, pause: Pause) -> Run:
 
 
 def _warm_up_s(report: Mapping[str, Any] | None) -> float:
-    """Seconds of the warm-up, as the server reports them; 0.0 without one."""
     steps = (report or {}).get("steps", ())
     return sum(float(step["seconds"]) for step in steps if step.get("name") == "warm-up")
 
@@ -141,7 +140,10 @@ def _load(
                 break
             _check_moving(job, group, now - answered_at, started=progress is not None)
             pause(_POLL_S)
-    return tuple(series.samples), _checked_result(job, group, files)
+    result = load.read_result(files)
+    for url, found in always_failing(result.answers).items():
+        raise diagnosis.always_failing(url, found, group.log, job.plan.facts.phrases)
+    return tuple(series.samples), result
 
 
 def _sample(series: Series, job: Job, group: Group, elapsed_s: float, requests: int) -> None:
@@ -165,17 +167,16 @@ def private_a_worker(size_bytes: float) -> str:
 
 def _check_server(job: Job, group: Group) -> None:
     code = group.exit_code()
-    if code == 0 and group.members():  # it answered before its first process was seen to end
+    if code == 0 and group.members():  # it answered, then its first process ended
         raise diagnosis.went_into_background()
     if code is not None:
         raise diagnosis.ended_under_load(job.policy, group.log, code)
 
 
 def _check_moving(job: Job, group: Group, still_s: float, started: bool) -> None:
-    """Fail when nothing is answered any more. The load generator may take longer to begin.
-
-    It ends a request that takes too long and goes on with the next: after twice that time
-    each of its users has waited without an answer.
+    """Raise when answers have stopped. The load generator may take longer to start. It gives up a
+    request after its timeout and sends the next: after twice that time each user has waited without
+    an answer.
     """
     timeout_s = _WAITED_TIMEOUTS * job.plan.server_timeout_s
     if still_s > (timeout_s if started else max(timeout_s, _LOAD_START_S)):
@@ -186,17 +187,8 @@ def _check_moving(job: Job, group: Group, still_s: float, started: bool) -> None
         )
 
 
-def _checked_result(job: Job, group: Group, files: RunFiles) -> load.LoadResult:
-    result = load.read_result(files)
-    failing = always_failing(result.answers)
-    if failing:
-        url, found = next(iter(failing.items()))
-        raise diagnosis.always_failing(url, found, group.log, job.plan.facts.phrases)
-    return result
-
-
 def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pause) -> Sample:
-    """Sample once the server has nothing to do any more."""
+    """Sample the server once it is idle."""
     pause(_SETTLE_S)
 
     sample = sample_until_whole(
@@ -253,6 +245,6 @@ def _with_memory(pids: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _total_pss_bytes(pids: tuple[int, ...]) -> int | None:
-    """Their sum; None if one began to end meanwhile."""
+    """The total PSS of some processes; None if one began to end meanwhile."""
     read = read_together(pids)
     return sum(process.memory.pss_bytes for process in read) if read is not None else None

@@ -79,8 +79,8 @@ def server_command(plan: TrialPlan, policy: str, port: int, files: RunFiles) -> 
 def server_environment(plan: TrialPlan, policy: str, files: RunFiles) -> dict[str, str]:
     """Our environment, the user's additions, and what gives the server its policy and files.
 
-    Variables of a surrounding `pasture` are dropped: a trial must not inherit a policy. So are
-    those from which the server would take an option that is not for a trial.
+    Variables of a surrounding `pasture` are removed: a trial must not inherit a policy. So are
+    variables that give the server options that are not for a trial.
     """
     ours = to_environment(policy=policy, warm_file=files.warm, report_file=files.report)
     if policy == PLAIN:  # a configuration may have pasture's line
@@ -115,20 +115,20 @@ def wait_until_it_answers(
 ) -> float:
     """Wait for the first answer and for all workers; return the seconds it took.
 
-    Any answer will do: whether the URLs of the load work is judged by the load. The time
+    Any answer will do: the load finds out whether its URLs work. The time
     of a warm-up that the log shows does not count, up to the warm-up's own limits.
 
     Args:
         emit: called every ten seconds while there is no answer yet, with the end of the log.
 
     Raises:
-        AppImportFailed, PortTaken, ServerFailed: the server ended, or all its workers do.
+        AppImportFailed, PortTaken, ServerFailed: the server ended, or all its workers end.
         AppDidNotAnswer: it runs, and did not answer in time.
-        UsageError: the request cannot be sent at all.
+        UsageError: the request cannot be sent.
     """
     start = time.monotonic()
     phrases = plan.facts.phrases
-    warmed_s = 0.0  # when it was last seen to warm up
+    warmed_s = 0.0  # when its log last showed the warm-up
     next_word_s = _BETWEEN_WORDS_S
     with _Probe(plan, port) as probe:
         while not probe.answered:
@@ -157,7 +157,7 @@ def wait_until_it_answers(
 
 
 def _with_guess(plan: TrialPlan, error: PastureError) -> PastureError:
-    """An error of an import, with what its application may have been meant for."""
+    """An import error, with a guess which application was meant."""
     meant = app_name.did_you_mean(plan.app, plan.chdir or Path())
     if not isinstance(error, AppImportFailed) or not meant or meant in error.hint:
         return error
@@ -173,13 +173,13 @@ def _still_waiting(elapsed_s: float, log: str) -> str:
 
 
 def have_workers_died(log: str, phrases: Phrases, workers: int) -> bool:
-    """Whether as many workers have ended as there should be: no later one will fare better."""
+    """Whether as many workers have ended as the server has: later ones will fail, too."""
     died = len(phrases.worker_died.findall(log))
     return 0 < died >= workers
 
 
 def _wait_for_workers(plan: TrialPlan, server: Group, policy: str, pause: Pause) -> None:
-    """Wait until all workers are there and, where the log shows that of one, have started."""
+    """Wait until all workers are there and, where the log shows it, have started."""
     find, started = plan.facts.workers_of(policy), plan.facts.phrases.started
     shown = bool(started) and started in server.log
     deadline = time.monotonic() + (plan.server_timeout_s if shown else _WORKERS_S)
@@ -239,7 +239,7 @@ class _Probe:
             )
 
     def _ask(self) -> bool:
-        """No limit of time: the connection ends with the server, if not before."""
+        """Send the request without a timeout: the connection ends with the server at the latest."""
         connection = http.client.HTTPConnection(LOOPBACK, self._port)
         try:
             connection.request(self._method, self._path, headers=self._headers)

@@ -1,6 +1,5 @@
-"""The sentences of a trial: what was saved, how many workers fit, what to know.
-
-Plain text, used by the table and by the HTML page alike.
+"""The sentences of a trial: the saving, how many workers fit, what limits the figures. The table
+and the HTML page show the same plain text.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _ONE_ROUND = (
 
 
 def best(result: TrialResult) -> PolicyResult | None:
-    """The policy that saves most against the reference; None if none saves a real part."""
+    """The policy that saves most against the reference; None if each saving is noise."""
     saving = [
         p for p in result.policies if total_pss_saving(result.reference, p).fraction >= _MIN_SAVING
     ]
@@ -31,7 +30,7 @@ def best(result: TrialResult) -> PolicyResult | None:
 
 
 def saved(reference: PolicyResult, policy: PolicyResult) -> tuple[str, str]:
-    """Memory that a policy saves against the reference, and the share; none for that itself."""
+    """Memory that a policy saves against the reference, and the share; None for the reference."""
     if policy is reference:
         return "", ""
     saving = total_pss_saving(reference, policy)
@@ -106,14 +105,14 @@ def remarks(result: TrialResult) -> list[str]:
 
 
 def beside_figures(result: TrialResult) -> list[tuple[str, str]]:
-    """Pairs of a policy and words for its row: why it has no figures, a shortfall, a hazard."""
-    short = [(p.policy, words) for p in result.policies for words in (*p.shortfalls, *_hazards(p))]
-    return [*short, *result.missing.items()]
-
-
-def _hazards(policy: PolicyResult) -> list[str]:
-    seal = understand(policy.typical.report, None)
-    return [] if seal is None else [f"hazard: {hazard}" for hazard in seal.breaking]
+    """Pairs of a policy and words for its row: missing figures, a shortfall, a hazard."""
+    found: list[tuple[str, str]] = []
+    for policy in result.policies:
+        seal = understand(policy.typical.report, None)
+        hazards = () if seal is None else seal.breaking
+        found += ((policy.policy, shortfall) for shortfall in policy.shortfalls)
+        found += ((policy.policy, f"hazard: {hazard}") for hazard in hazards)
+    return [*found, *result.missing.items()]
 
 
 def _unfinished(result: TrialResult) -> list[str]:

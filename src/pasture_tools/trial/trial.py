@@ -1,4 +1,4 @@
-"""Which policy runs when, and what the runs say together.
+"""The order of the runs, and the result of all of them.
 
 Pure orchestration: one run is a call of `run_one`, which a test replaces by a function.
 Rounds alternate the policies and turn the order around each time, so that what drifts
@@ -40,7 +40,7 @@ from pasture_tools.trial.server import Pause, require_server
 
 _CONFIRMING_REPEATS = 4
 _EVERYONES = (AppImportFailed, MissingExtra, NoPrivilege, PortTaken, UsageError)
-"""Errors that have nothing to do with the policy."""
+"""Errors that do not depend on the policy."""
 
 RunOne = Callable[[Job, OnEvent, Pause], Run]
 Differences = dict[str, tuple[Disagreement, ...]]
@@ -52,7 +52,7 @@ def run_trial(
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
 ) -> TrialResult:
-    """Run the same load against each policy of a plan, all of it or with an error.
+    """Run the same load against each policy of a plan; raises if a run fails.
 
     Answers that differ are part of the result, not an error: look at `answers_agree`.
 
@@ -78,18 +78,16 @@ def attempt_trial(
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
 ) -> TrialResult:
-    """Run a trial as far as it goes: what a run has measured is not lost to a later one.
-
-    A policy that failed is not run again; the rest go on. The result says what failed and
-    whether the trial was interrupted.
+    """Run a trial and keep what was measured when a later run fails. A policy that failed is not
+    run again; the rest go on. The result says what failed and whether the trial was interrupted.
 
     Args:
         on_event, stop: as for `run_trial`.
 
     Raises:
-        PastureError: what `check_plan` raises; what a run raises when none has ended, and no other
-            policy would fare better.
-        KeyboardInterrupt: `stop` was set before any run had ended.
+        PastureError: what `check_plan` raises; what a run raises when no run has ended and the
+        error does not depend on the policy. KeyboardInterrupt: `stop` was set before any run had
+        ended.
     """
     check_plan(plan)
     pause = pausing(stop or threading.Event())
@@ -133,13 +131,13 @@ class _Trial:
 
     @property
     def reference(self) -> str:
-        """The policy to compare with: the plan's, or the first with a run."""
+        """The policy to compare with: the plan's reference, or the first with a run."""
         there = {run.policy for run in self.runs}
         named = (self.plan.reference, *self.plan.policies)
         return next(policy for policy in named if policy in there)
 
     def run_all(self) -> None:
-        """Make all runs. PastureError if none ended."""
+        """Make all runs. Raises a PastureError if each run failed."""
         order = schedule(self.plan)
         for number, (round_, policy) in enumerate(order, start=1):
             if any(f.policy == policy for f in self.failures):
@@ -172,10 +170,10 @@ class _Trial:
     def _run_job(self, policy: str, round_: int, requests: int, emit: OnEvent) -> Run:
         try:
             return self.run_one(self._job(policy, round_, requests), emit, self.pause)
-        except OSError as error:  # no room for a log, say: what ran before is not lost for that
+        except OSError as error:  # as when the disk is full: earlier runs are kept
             raise UsageError(
-                f"files of a run cannot be written or read: {error}",
-                hint="set TMPDIR to a folder of yours with room in it",
+                f"the files of a run cannot be written or read: {error}",
+                hint="set TMPDIR to a folder of yours with free space",
             ) from error
 
     def compare(self) -> tuple[Answers, Differences]:
@@ -217,7 +215,7 @@ class _Trial:
         return []
 
     def _differences(self, expected: Answers) -> Differences:
-        """By policy, those without any left out; the reference itself never differs."""
+        """Differences by policy; policies without any and the reference are left out."""
         found: Differences = {}
         for policy in self.plan.policies:
             given = responses.merge(run.answers for run in self.runs if run.policy == policy)
@@ -239,7 +237,7 @@ class _Trial:
 
 
 def schedule(plan: TrialPlan) -> tuple[tuple[int, str], ...]:
-    """Round and policy of each run, in their order; none of a policy that the server has not."""
+    """Round and policy of each run, in their order; policies that the server lacks are left out."""
     first = plan.possible
     order: list[tuple[int, str]] = []
     for round_ in range(plan.rounds):

@@ -279,7 +279,7 @@ def test_a_thread_that_workers_lack_is_said_to_be_unproved_where_there_was_no_pr
 
 def test_names_of_threads_that_the_kernel_has_cut_or_never_had_are_shown_as_such() -> None:
     assert str(Thread("gunicorn-contro", is_cut=True)) == "gunicorn-contro..."
-    assert str(Thread("", package="polars 1.0")) == "one without a name of polars 1.0"
+    assert str(Thread("", package="polars 1.0")) == "an unnamed one of polars 1.0"
 
 
 def test_threads_of_native_code_do_not_keep_a_seal_from_its_steps() -> None:
@@ -407,7 +407,7 @@ def test_what_each_worker_holds_is_reported_beside_what_they_share() -> None:
 def test_an_interpreter_that_no_file_names_is_no_obstacle() -> None:
     evidence = replace(HEALTHY, files=("/usr/bin/server",))
     assert obstacles(evidence) == set()
-    assert what_of(evidence, "interpreter") == "which Python this is could not be found out"
+    assert what_of(evidence, "interpreter") == "the version of Python is unknown"
 
 
 def test_the_document_has_every_finding_and_the_verdict_counts_the_obstacles() -> None:

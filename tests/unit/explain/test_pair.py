@@ -41,7 +41,7 @@ def test_a_worker_is_compared_with_its_master() -> None:
     ("pid", "file", "words"),
     [
         (50, "/memfd:other (deleted)", "process 50 shares its memory with no process"),
-        (12, "/usr/bin/bash", "process 12 runs no Python"),
+        (12, "/usr/bin/bash", "process 12 does not run Python"),
     ],
 )
 def test_a_process_that_no_server_forked_has_nothing_to_compare(
@@ -64,5 +64,5 @@ def test_a_worker_that_ends_meanwhile_is_not_chosen(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_master_without_workers_is_an_error_that_says_to_wait() -> None:
-    with pytest.raises(ProcessEnded, match="process 50 has lost its workers"):
+    with pytest.raises(ProcessEnded, match="process 50 has no workers"):
         sources.largest_worker(50)

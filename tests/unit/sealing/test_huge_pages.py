@@ -70,7 +70,7 @@ def test_a_small_heap_is_left_without_a_word(monkeypatch: pytest.MonkeyPatch) ->
     ("change", "why"),
     [
         (lambda folder: (folder / "enabled").write_text("always madvise [never]"), "says never"),
-        (lambda folder: (folder / "hpage_pmd_size").unlink(), "the kernel has none"),
+        (lambda folder: (folder / "hpage_pmd_size").unlink(), "the kernel does not have huge pages"),
     ],
 )
 def test_what_the_system_forbids_is_not_done(change, why: str, large_process: Path) -> None:  # type: ignore[no-untyped-def]
@@ -89,10 +89,10 @@ def test_a_memory_limit_and_a_kernel_that_takes_none_are_reasons(
             huge_pages.collapse()
     with monkeypatch.context() as patch:
         patch.setattr(huge_pages, "read_own_memory", Path("/no/such/file").read_text)
-        with pytest.raises(NotImplementedError, match="memory is not known"):
+        with pytest.raises(NotImplementedError, match="the size of the heap is unknown"):
             huge_pages.collapse()
     monkeypatch.setattr(Extension, "counts", {"ranges": 5, "collapsed": 0, "refused": 5})
-    with pytest.raises(NotImplementedError, match="took none"):
+    with pytest.raises(NotImplementedError, match="collapsed no range"):
         huge_pages.collapse()
 
 

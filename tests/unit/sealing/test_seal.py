@@ -249,7 +249,7 @@ def test_a_survey_that_fails_is_reported_and_raised_by_strict_alone(
     report = seal.seal()
     assert report.sealed
     assert [step.failed for step in report.steps if step.name == "survey"] == ["MemoryError"]
-    with pytest.raises(SealFailed, match="not known whether the process is safe to fork"):
+    with pytest.raises(SealFailed, match="the check for hazards of a fork failed"):
         seal.seal(strict=True)
 
 

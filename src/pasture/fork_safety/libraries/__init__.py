@@ -1,7 +1,6 @@
-"""The libraries of which something is known, a card each. To add one: a module here, and its row.
-
-The order matters where two cards speak of the same: names of threads are looked for from the top,
-and of asynchronous clients those that use others come first.
+"""The known libraries, a card each. A new one is a module here and a row. The order matters where
+two cards match: names of threads are looked up from the top, and asynchronous clients that use
+other ones come first.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ LIBRARIES: tuple[Library, ...] = (
 
 @contextmanager
 def all_of(entered: Callable[[Library], AbstractContextManager[None]]) -> Iterator[None]:
-    """Enter what the cards have for a time, `while_sealing` or `while_warming`."""
+    """Enter the cards' contexts of one kind: `while_sealing` or `while_warming`."""
     with ExitStack() as stack:
         for library in LIBRARIES:
             stack.enter_context(entered(library))

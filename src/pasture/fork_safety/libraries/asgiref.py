@@ -1,4 +1,4 @@
-"""asgiref: the one thread of synchronous code that has no context of its own.
+"""asgiref: the thread for synchronous code without a context of its own.
 
 Django's handler has a context for each request; code of Channels, and any other that calls
 `sync_to_async`, shares this thread, which never ends by itself, and its connections to databases.
@@ -23,7 +23,7 @@ _POLL_S = 0.001
 
 
 def _end_thread(problems: list[str]) -> int:
-    """End it if it waits for work; the next call starts another, in whichever process."""
+    """End the thread if it waits for work; the next call starts another, in any process."""
     sync = sys.modules.get("asgiref.sync")
     owner: Any = getattr(sync, "SyncToAsync", None)
     if owner is None:
@@ -31,7 +31,7 @@ def _end_thread(problems: list[str]) -> int:
     from concurrent.futures import ThreadPoolExecutor  # there: asgiref has imported it
 
     executor = getattr(owner, "single_thread_executor", None)
-    # Of another package's making, or a greenlet under gevent's patches, it is left alone.
+    # Another package's thread, or a greenlet under gevent's patches, is left alone.
     if type(executor) is not ThreadPoolExecutor:
         return 0
     if not executor._threads:
@@ -51,7 +51,7 @@ def _end_thread(problems: list[str]) -> int:
 
 
 def _waits(executor: ThreadPoolExecutor) -> bool:
-    """Whether it has no work, and no transaction, whose connection it would lose."""
+    """Whether the thread has neither work nor a transaction, whose connection it would lose."""
     try:
         asked = executor.submit(_close_connections)
     except RuntimeError:  # it has been shut down
@@ -64,7 +64,7 @@ def _waits(executor: ThreadPoolExecutor) -> bool:
 
 
 def _close_connections() -> bool:
-    """In the thread; says whether it may end."""
+    """Runs in the thread; returns whether it may end."""
     connections = kept.django_connections()
     if any(map(kept.is_in_transaction, connections)):
         return False

@@ -19,7 +19,7 @@ from pasture.fork_safety.library import Library
 
 @contextmanager
 def stopped() -> Iterator[None]:
-    """Stop it meanwhile. Nothing is done where its runtime does not run, or is not known here."""
+    """Stop ddtrace in the `with` block, if its runtime runs and is known."""
     hooks, runtime = sys.modules.get("ddtrace.internal.forksafe"), _runtime()
     stop = _functions((hooks, "ddtrace_before_fork"), (runtime, "before_fork"))
     start = _functions((runtime, "after_fork_parent"), (hooks, "ddtrace_after_in_parent"))
@@ -52,11 +52,11 @@ def _call(function: Callable[[], object]) -> None:
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:  # a panic of its native code is no Exception
-        return  # a fork would go on in spite of it, too
+        return  # a fork goes on after such an error, too
 
 
 def _restarted_now() -> Collection[int]:
-    """Native threads: `threading` knows them as Dummy-1 and the like, once they have asked."""
+    """ddtrace's native threads, which `threading` knows as Dummy-1 and the like."""
     known: Collection[int] = getattr(
         sys.modules.get("ddtrace.internal._threads"), "periodic_threads", ()
     )

@@ -10,7 +10,7 @@ from pasture.fork_safety.library import Closing, Library
 
 
 def _close_connections(problems: list[str]) -> int:
-    """One that is in a transaction stays open, and children forget it."""
+    """A connection in a transaction stays open, and children forget it."""
     database = _configured("django.db")
     if database is None:
         return 0

@@ -1,4 +1,4 @@
-"""gevent: its own `os.fork` gives the child a hub that works, and no other fork does."""
+"""gevent: only its own `os.fork` gives the child a hub that works."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """gRPC: its core runs threads and has connections that C code alone knows.
 
 In a forked child the core closes the connections, starts its threads again and reconnects,
-unless a variable switches that off. A socket is taken for one of them if no object of Python's has
-it, an epoll of the process watches it, and it leads to where a channel leads.
+unless a variable switches that off. A socket counts as such a connection if no Python object has
+it, an epoll of the process watches it, and it leads to the target of a channel.
 
 Source: grpcio 1.85, _channel.py (`Channel`), _cython/_cygrpc/channel.pyx.pxi (`Channel.target`),
 and gRPC's src/core/lib/iomgr/fork_posix.cc; proc_pid_fdinfo(5).
@@ -33,7 +33,7 @@ _WATCHED = re.compile(r"^tfd:\s*(\d+)", re.MULTILINE)
 
 
 def _keepers(module: Any) -> Iterable[object]:
-    """Classes of its channels, of what calls through one, and of the sockets of others."""
+    """Classes of gRPC's channels and of objects that call through one, and Python's sockets."""
     known = getattr(sys.modules.get("grpc._channel"), "__dict__", {})
     # Stubs keep what calls; the channel's own object may be gone.
     found = [known[name] for name in known if re.fullmatch(r"Channel|\w*MultiCallable", name)]
@@ -41,7 +41,7 @@ def _keepers(module: Any) -> Iterable[object]:
 
 
 def _connections(found: Sequence[Any]) -> Iterator[int]:
-    """Numbers of the files that are connections of the channels among what was found."""
+    """Numbers of the files that are connections of the channels that were found."""
     targets = [_host_and_port(target) for target in filter(None, map(_target, found))]
     if not targets:
         return
@@ -55,7 +55,7 @@ def _connections(found: Sequence[Any]) -> Iterator[int]:
 
 
 def _target(one: Any) -> str:
-    """The target of a channel or of what calls through it, as in "host:443"; "" of others."""
+    """The target of a channel or of an object that calls through it, as in "host:443"; else ""."""
     target = getattr(getattr(one, "_channel", None), "target", None)
     if not callable(target):
         return ""
@@ -63,13 +63,13 @@ def _target(one: Any) -> str:
 
 
 def _host_and_port(address: str) -> tuple[str, str]:
-    """IPv6's form of an IPv4 address is undone."""
+    """Host and port of an address; IPv4 within IPv6 becomes IPv4."""
     host, _, port = address.rpartition(":")
     return host.strip("[]").removeprefix("::ffff:"), port
 
 
 def _leads_to(address: tuple[str, str], target: tuple[str, str]) -> bool:
-    """Whether a connection is to a target; nothing is looked up for a name."""
+    """Whether a connection may lead to a target; a name is not looked up."""
     host, port = target
     is_numeric = ":" in host or not host.strip("0123456789.")
     return address[1] == port and (address[0] == host or not is_numeric)

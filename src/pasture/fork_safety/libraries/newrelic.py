@@ -1,7 +1,6 @@
-"""New Relic's agent, kept still while the warm-up's requests are served.
-
-It connects at the first transaction, and belongs to the process that has it: one that is forked
-later "reports no data". So that this is not the parent, no transaction is recorded before the fork.
+"""New Relic's agent, which records nothing while the warm-up's requests are served. It connects at
+the first transaction and then belongs to that process: a process forked later "reports no data". So
+the parent records no transaction before the fork.
 
 Source: newrelic 14, api/transaction.py (`Transaction.__init__`), core/application.py
 (`validate_process`), core/agent.py (`Agent.__init__`).
@@ -20,14 +19,14 @@ from pasture.fork_safety.library import Library, Named
 
 @contextmanager
 def kept_still() -> Iterator[None]:
-    """Record no transaction meanwhile. Nothing is done where the agent has not been imported."""
+    """Record no transaction in the `with` block. Does nothing where the agent is not imported."""
     agent = sys.modules.get("newrelic.agent")
     settings = agent.global_settings() if agent is not None else None
     if settings is None or not getattr(settings, "enabled", False):
         yield
         return
-    # The agent is made here if it is not there yet: one that is made while it is switched off does
-    # not send at the exit what it has.
+    # The agent is made here if it does not exist yet: one that is made while it is switched off
+    # does # not send its data at the exit.
     made = sys.modules.get("newrelic.core.agent")
     if made is not None:
         thread = getattr(made.agent_instance(), "_harvest_thread", None)
@@ -40,7 +39,7 @@ def kept_still() -> Iterator[None]:
 
 
 def _let_start(thread: Any) -> None:
-    """Undo what a fork does to a thread that has not been started: it counts as ended for good.
+    """Undo a fork's effect on a thread that was not started: it counts as ended for good.
 
     The agent starts it in the child, and at the exit does not wait for one that has ended.
     Source: CPython 3.12 Lib/threading.py (`_after_fork`); 3.13 does not do so.

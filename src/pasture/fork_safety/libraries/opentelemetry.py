@@ -1,13 +1,12 @@
-"""OpenTelemetry's metric readers, put in order in each child.
+"""OpenTelemetry's metric readers, repaired in each child.
 
 The SDK starts a reader's thread again there, and renews the locks and empties the queues of spans
-and logs. Of metrics it does neither:
+and logs. It does neither for metrics:
 
 - A fork in the middle of an export leaves the reader's lock locked. The worker's metrics never
   leave, and its end waits for them for 30 s.
-- Counts that the parent has not reported yet are reported by each child, too. That is put right
-  where a reader reports what is new (delta); of sums since the begin (cumulative) it is not known
-  whose they are.
+- Counts that the parent has not reported yet are reported by each child, too. Repaired for readers
+that report differences (delta); sums since the start (cumulative) do not show whose they are.
 
 Source: opentelemetry-sdk 1.45, sdk/metrics/_internal: export/__init__.py
 (`PeriodicExportingMetricReader`), measurement_consumer.py, _view_instrument_match.py (`collect`).
@@ -28,7 +27,7 @@ _hooked = False
 
 
 def put_in_order_in_children() -> None:
-    """Have each child do so, from now on. In the parent; nothing without the SDK."""
+    """Have each child repair its readers. In the parent; does nothing without the SDK."""
     global _hooked
     if not _hooked and _MODULE in sys.modules:
         os.register_at_fork(after_in_child=put_in_order)
@@ -36,7 +35,7 @@ def put_in_order_in_children() -> None:
 
 
 def put_in_order() -> None:
-    """Give each reader a new lock, and forget what the parent will report. In the child."""
+    """Give each reader a new lock, and forget counts that the parent will report. In the child."""
     provider = getattr(sys.modules.get(_MODULE), "MeterProvider", None)
     for reader in list(getattr(provider, "_all_metric_readers", ())):
         if hasattr(reader, "_export_lock"):

@@ -1,4 +1,4 @@
-"""Libraries of which a row or two is known: their threads, or how their objects are closed."""
+"""Libraries with small cards: their threads, or how their objects are closed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _hazards_of_torch() -> Iterator[Hazard]:
 
 
 def _forget_progress(problems: list[str]) -> int:
-    """Drop locks and threads that bars of tqdm share, where no bar is left; both are made again.
+    """Remove locks and threads that bars of tqdm share, once no bar is left; both are made again.
 
     Source: tqdm 4.67, std.py (`get_lock`, `create_mp_lock`, `__new__`).
     """
@@ -65,7 +65,7 @@ def _forget_progress(problems: list[str]) -> int:
 
 
 def _keeps_its_lock(thread: threading.Thread) -> bool:
-    """Whether a thread of Sentry's flushes under a lock that no child renews.
+    """Whether a thread of Sentry's flushes under a lock that a child does not renew.
 
     Source: sentry-sdk 2.57 and 2.59, _batcher.py (`_flush_loop`, `_reset_thread_state`).
     """

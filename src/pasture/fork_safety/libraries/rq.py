@@ -1,7 +1,6 @@
 """RQ: a worker listens for commands on a connection and in a thread of its own.
 
-Both are for the worker itself: a work horse leaves them alone, and its other connections are
-redis-py's.
+A work horse uses neither; its other connections are redis-py's.
 
 Source: RQ 2.0 to 3.0, worker (`subscribe`, `unsubscribe`, `_pubsub_exception_handler`).
 """
@@ -29,7 +28,7 @@ def _connections(workers: Sequence[Any]) -> Iterator[int]:
 
 
 def _threads() -> frozenset[int]:
-    """Identifiers of the threads that say of themselves that they are a worker's."""
+    """Identifiers of the threads that belong to a worker."""
     [kind] = _workers(None)
     if not isinstance(kind, type):
         return frozenset()

@@ -16,7 +16,7 @@ _engines: WeakSet[Any] = WeakSet()
 
 
 def all_engines() -> list[Any]:
-    """Those that there are, without those of in-memory databases."""
+    """All engines, except those of in-memory databases."""
     module = sys.modules.get("sqlalchemy.engine")
     if module is None:
         return []
@@ -46,11 +46,11 @@ def _is_async(engine: Any) -> bool:
 
 
 def _forget_pool(engine: Any) -> None:
-    """Give an asynchronous engine a new pool: connections can be closed in their loop alone.
+    """Give an asynchronous engine a new pool: connections can be closed only in their loop.
 
-    A warm-up has closed them there. Left are those of a loop that has ended, which fail at their
-    next use. A pool that counts no idle connections may keep one all the same.
-    Source: SQLAlchemy 1.4 to 2.1, engine/base.py (`Engine.dispose` with `close=False`).
+    A warm-up has closed them there. Connections of a loop that has ended are left, and fail at
+    their next use. A pool that counts no idle connections may keep one. Source: SQLAlchemy 1.4 to
+    2.1, engine/base.py (`Engine.dispose` with `close=False`).
     """
     count_idle = getattr(engine.pool, "checkedin", None)
     if count_idle is None or count_idle():

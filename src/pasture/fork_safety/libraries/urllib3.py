@@ -2,8 +2,8 @@
 
 requests, botocore and most agents keep their connections in such a pool, which does not notice a
 fork. The pools stay, and open a connection at the next request. A connection that a thread uses is
-not in its pool, and gets a second to come back: agents send in threads of their own. One hook
-before forks is for connections that were opened since a seal.
+not in its pool, and gets a second to come back: agents send in threads of their own. A hook before
+each fork closes connections that were opened since the seal.
 
 Source: urllib3 1.26 and 2, connectionpool.py (`_get_conn`, `_put_conn`).
 """
@@ -21,10 +21,10 @@ from weakref import WeakSet
 from pasture.fork_safety.library import Closing, Library, instances
 
 _LIBRARY = "urllib3."
-"""Libraries bring copies of it: the names of modules end so."""
+"""The end of the module's name: libraries bring copies of urllib3."""
 
 _TIMEOUT_S = 0.1  # longest wait for a lock of a pool, which are held for microseconds
-_RETURN_S = 1.0  # for connections that threads use; what is in use then is surveyed
+_RETURN_S = 1.0  # for connections that threads use; the survey reports those still in use
 _BETWEEN_LOOKS_S = 0.02
 
 _pools: WeakSet[Any] = WeakSet()
@@ -77,7 +77,7 @@ def _close_known() -> int:
 
 
 def _pools_of(manager: Any) -> list[Any]:
-    """Those that it has now: it makes one at the first request to a host."""
+    """The pools of a manager; it makes one at the first request to a host."""
     container = getattr(manager, "pools", None)
     lock, held = getattr(container, "lock", None), getattr(container, "_container", None)
     if lock is None or held is None:
@@ -98,8 +98,8 @@ def _empty(pool: Any) -> int:
 
 @contextmanager
 def _taken(lock: Any) -> Iterator[bool]:
-    """A lock, if it can be had: one that was held at a fork is never free again in the child."""
-    if lock is None:  # of gevent's queues, which need none
+    """Take a lock if it gets free: one that was held at a fork is never free again in the child."""
+    if lock is None:  # a queue of gevent's, which needs no lock
         yield True
     elif lock.acquire(timeout=_TIMEOUT_S):
         try:

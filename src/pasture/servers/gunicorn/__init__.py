@@ -5,8 +5,8 @@ In a `gunicorn.conf.py` `from pasture.servers.gunicorn import *` or, with argume
     from pasture.servers.gunicorn import configure
     configure(policy="seal", warm=["/", "/shop/?page=2"])
 
-All hooks stay free for the user: not hooks but the arbiter is replaced, by a subclass that
-seals between the user's `pre_fork` and the fork. docs/gunicorn.md is the user's guide.
+All hooks stay free for the user: a subclass replaces the arbiter, and seals between the user's
+`pre_fork` and the fork. docs/gunicorn.md is the user's guide.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ with installed("gunicorn"):
     import gunicorn.app.base
     from gunicorn.arbiter import Arbiter
 
-    if not off.why():  # else it may be a gunicorn that this does not fit
+    if not off.why():  # else this gunicorn may be an unknown version
         from pasture.servers.gunicorn.arbiter import SealingArbiter
 
 _ANOTHER_FOLDER = "give gunicorn --worker-tmp-dir, /dev/shm say, or set TMPDIR"
@@ -37,9 +37,8 @@ _CONFIGURABLE = {name for name, row in SETTINGS.items() if row.is_known_to(ENGIN
 
 
 class Gunicorn(Engine):
-    """Its arbiter, made once the configuration has been read: a file that says the settings itself.
-
-    `configured` is what the file asked for, as arguments of `read_environment`.
+    """gunicorn's arbiter, made once the configuration file has been read, which may give settings.
+    `configured` has them, as arguments of `read_environment`.
     """
 
     name = "gunicorn"
@@ -53,9 +52,8 @@ class Gunicorn(Engine):
         gunicorn.app.base.Arbiter = self.make_arbiter
 
     def make_arbiter(self, app: Any) -> Arbiter:
-        """In place of gunicorn's `Arbiter`.
-
-        Ends the process where the settings make no sense, or the application must not be forked.
+        """Replaces gunicorn's `Arbiter`. Ends the process if the settings are wrong, or if the
+        application must not be forked.
         """
         try:
             arbiter = self._make_arbiter(app)
@@ -71,7 +69,7 @@ class Gunicorn(Engine):
             is_off(_log_of(arbiter))
             return arbiter
         self.settings = read_environment(**self.configured)
-        # One for each worker; gunicorn would end with a traceback.
+        # Each worker has such a file; gunicorn would end with a traceback.
         require_temporary_file(app.cfg.worker_tmp_dir, hint=_ANOTHER_FOLDER)
         # gunicorn has read it before the configuration file could, for an upgrade (USR2).
         app.cfg.env_orig.pop(restart.VARIABLE, None)
@@ -81,7 +79,7 @@ class Gunicorn(Engine):
             return arbiter
         if self.settings.refork is None:
             return SealingArbiter(app, self.settings)
-        # Only here: what is imported is sealed in.
+        # Imported only here: it is sealed in.
         from pasture.servers.gunicorn.refork.reforking_arbiter import ReforkingArbiter
 
         return ReforkingArbiter(app, self.settings)
@@ -95,20 +93,19 @@ engine = Gunicorn.switch_on()
 
 
 def configure(**settings: Any) -> None:
-    """Choose settings from a `gunicorn.conf.py`, by the names of the options of `pasture run`.
+    """Choose settings in a `gunicorn.conf.py`, by the names of the options of `pasture run`. The
+    options, and the variables that they set, win over these arguments. Often used:
 
-    The options, and the variables that they set, win over what is given here. Often used:
-
-        policy: its name, or one of your own; "seal" is the default.
+        policy: its name, or your own `Policy`; "seal" is the default.
         warm: lines `PATH`, `METHOD PATH` or `Name: value` (a header for all of them).
         max_uss: a worker whose private memory passes this is replaced, as in `200M`.
         refork: requests by generation after which a worker becomes the next parent, as in
             `50,500,2000`; see docs/refork.md.
-        warm_total_timeout: seconds for all requests of the warm-up; 0 is no limit.
+        warm_total_timeout: seconds for all requests of the warm-up; 0 removes the limit.
 
     Raises:
-        TypeError: there is no such setting, or gunicorn does not know it.
-        UnknownPolicy: no policy has that name.
+        TypeError: the setting does not exist, or not for gunicorn. UnknownPolicy: the policy does
+        not exist.
     """
     if off.why():
         return
@@ -117,7 +114,7 @@ def configure(**settings: Any) -> None:
             raise TypeError(f"configure() got an unexpected keyword argument {name!r}")
     engine.configured.clear()
     engine.configured.update((name, raw) for name, raw in settings.items() if raw not in ("", None))
-    if settings.get("policy") is not None:  # a mistake here is one of the configuration file
+    if settings.get("policy") is not None:  # an error here is one of the configuration file
         engine.configured["policy"] = find_policy(settings["policy"])
 
 

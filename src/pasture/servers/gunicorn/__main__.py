@@ -1,6 +1,6 @@
 """`python -m pasture.servers.gunicorn ARGS`: what `pasture run gunicorn ARGS` becomes.
 
-Unlike under the script `gunicorn`, an application that cannot be imported is an error of ours.
+Unlike the script `gunicorn`, it reports an application that cannot be imported as pasture's error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class SealedApplication(WSGIApplication):  # type: ignore[misc]
             if not isinstance(error, AppImportError):
                 hint = "check the name and --chdir"
                 raise import_failed(app, error, server="gunicorn", hint=hint) from error
-            from pasture.serving.app_name import did_you_mean  # now: it would be sealed in
+            from pasture.serving.app_name import (
+                did_you_mean,  # imported now: else it would be sealed in
+            )
 
             hint = did_you_mean(app, Path.cwd()) or "check the name"
             what = f"{app} cannot be imported: {error}"

@@ -1,9 +1,8 @@
 """gunicorn's master process with a seal before its forks.
 
-Owns when things happen: preload, then, before the first fork, warm-up and seal, and only
-then the control socket's thread. Written for gunicorn 23 to 27; leans on five methods of its
-Arbiter: setup, spawn_worker and its call of `cfg.pre_fork`, manage_workers, _start_control_server
-and _stop_control_server.
+Owns the order: preload; warm-up and seal before the first fork; then the control socket's thread.
+Written for gunicorn 23 to 27; leans on five methods of its Arbiter: setup, spawn_worker and its
+call of `cfg.pre_fork`, manage_workers, _start_control_server and _stop_control_server.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ if TYPE_CHECKING:
 
 
 class SealingArbiter(Arbiter):  # type: ignore[misc]
-    """An arbiter that takes a policy's steps before it forks workers.
+    """An arbiter that seals before it forks workers.
 
     Attributes:
-        after_answer: called after each request of a worker; None for nothing more.
+        after_answer: called after each request of a worker, or None.
     """
 
     after_answer: Callable[[], object] | None = None
@@ -65,7 +64,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         super().__init__(app)
 
     def take_settings(self, settings: ServerSettings) -> None:
-        """Seal by these settings from now on. Before the first seal."""
+        """Use these settings from now on. Call this before the first seal."""
         self.settings = settings
         self._sealer = Sealer(
             settings,
@@ -74,7 +73,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             stop_agents=True,
             start_again=self.start_again if settings.refork is None else None,
             as_worker=lambda: as_worker_user(self.cfg),
-            # Of a refork the first mold is sealed, which ends when its workers have been replaced.
+            # A refork seals the first mold, which ends when its workers have been replaced.
             server=lambda: self.pid or os.getpid(),
             serves=lambda: "asgi" if asgi.is_of(self.worker_class, asgi.CLASSES) else "web",
         )
@@ -82,14 +81,14 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def setup(self, app: Any) -> None:
         """Set up at the start, and again at each HUP.
 
-        The application is loaded here whatever `preload_app` says, which stays as the user has it:
-        programs read it, and go another way where it is on.
+        Loads the application whatever `preload_app` is. The user's value stays: programs read it
+        and act on it.
         """
         preload = not app.cfg.reload
         asked_for = app.cfg.preload_app
         if preload:
             begin_loading(self.settings.policy)
-            # Loaded below, once the log is there to say so.
+            # Loaded below, once the log exists.
             app.cfg.set("preload_app", False)
         super().setup(app)
         app.cfg.set("preload_app", asked_for)
@@ -108,7 +107,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self.settings,
             self._start_plain,
             log=self.write_to_log,
-            is_asked_for=asked_for or self._sealer.report is not None,  # at HUP it is there already
+            is_asked_for=asked_for or self._sealer.report is not None,  # at HUP it exists already
             signals=(*self.SIGNALS, signal.SIGCHLD),
         ):
             application = self.load_as_in_worker()
@@ -117,7 +116,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._start_once(application)
 
     def load_as_in_worker(self) -> Any:
-        """Import the application as a worker would, into a standard library that is patched."""
+        """Import the application as a worker would, with a patched standard library."""
         if self._as_in_worker is nullcontext:
             self._as_in_worker = cooperative.patch_as(self.worker_class)
         own = nullcontext() if self.cfg.preload_app else as_worker_user(self.cfg)
@@ -127,12 +126,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         return application
 
     def _start_once(self, application: Any) -> None:
-        """Start an ASGI application here; from now on workers serve what is started."""
+        """Start an ASGI application here; from now on workers serve the started one."""
         if protocol_of(self.worker_class, application) is not Protocol.ASGI:
             self.log.warning("pasture: %s is not an ASGI application: it has no lifespan", self.app)
             return
         try:
-            from pasture.serving.lifespan import start_once  # now: it is sealed in
+            from pasture.serving.lifespan import start_once  # imported now: it is sealed in
 
             self._lifespan = start_once(
                 application, strict=self.settings.strict, log=self.write_to_log
@@ -149,9 +148,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._lifespan.end()
 
     def reap_workers(self) -> None:
-        """Wait for those that have ended. Of those that could not boot the first halts the server.
-
-        gunicorn raises for each of them, while it halts too, and then loses its exit status.
+        """Reap workers that have ended. The first that could not boot halts the server. gunicorn
+        raises for each of them, also while it halts, and then loses its exit status.
         """
         while True:
             try:
@@ -166,19 +164,16 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
                     raise
 
     def manage_workers(self) -> None:
-        """Fork what is missing, then start the control socket if it had to wait for that."""
+        """Fork missing workers, then start the control socket if it had to wait for that."""
         super().manage_workers()
-        self._workers_are_forked()
-
-    def _workers_are_forked(self) -> None:
         self._workers_forked = True
         if self._control_server_wanted:
             self._control_server_wanted = False
             self._start_control_server()
 
     def _start_control_server(self) -> None:
-        # gunicorn 25.1 starts its thread before the first fork. A thread that may hold
-        # any lock, and change any structure, must not run while the heap is sealed.
+        # gunicorn 25.1 starts its thread before the first fork. A thread may hold any lock # and
+        # change any structure: it must not run while the heap is sealed.
         if self._as_in_worker is nullcontext:
             if self._workers_forked:
                 super()._start_control_server()
@@ -198,17 +193,17 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         recorder.expect_worker()
 
     def seal_or_end(self, worker: Any = None) -> None:
-        """Seal, if this is the first fork or it is worth sealing again."""
+        """Seal, if this is the first fork or another seal is worth while."""
         probe: tuple[Callable[[Any], None], ...] = ()
         if self.settings.probes:
-            from pasture.servers.gunicorn import rehearsal  # now: it is sealed in
+            from pasture.servers.gunicorn import rehearsal  # imported now: it is sealed in
 
             probe = partial(rehearsal.play, self, worker), partial(rehearsal.reaped, self, worker)
         try:
             with self._as_in_worker(False):
                 self._sealer.before_fork(self._warm_up, *probe)
         except PastureError as error:
-            # Nothing is forked yet. gunicorn would take an exception for a worker's.
+            # No worker is forked yet. gunicorn would take an exception for a worker's.
             self.unlink_and_end(complain(error))
 
     def _start_plain(self, why: str) -> None:
@@ -222,9 +217,9 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def start_again(self, why: str, *, plain: bool = True) -> None:
         """Start gunicorn again in this process, with the listeners: no connection is lost.
 
-        Returns where that cannot be. gunicorn looks for inherited ones at the numbers of fd://N and
-        of systemd (sd_listen_fds(3)), which it has closed; for its own, at those of an older
-        master, which this process takes the place of right away.
+        Returns if that is impossible. gunicorn looks for inherited listeners at the numbers of
+        fd://N and of systemd (sd_listen_fds(3)), which it has closed. It looks for its own at the
+        numbers of an older master, which this process replaces at once.
         """
         if self.cfg.daemon:
             restart.went_into_background()
@@ -266,8 +261,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
 
     @contextmanager
     def _without_control_server(self) -> Iterator[None]:
-        """Its thread must not run while the heap is worked on."""
-        if self._sealer.report is None:  # it has not been started
+        """Stop the control socket's thread in the `with` block, while the heap is changed."""
+        if self._sealer.report is None:  # the thread was not started yet
             self._import_control_server()
             yield
             return

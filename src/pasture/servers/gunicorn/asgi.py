@@ -1,7 +1,6 @@
 """gunicorn's workers for ASGI applications: their classes, and the calls after a response.
-
-uvicorn's workers call no `post_request`, the user's neither. So the count of requests, a collection
-and a look at memory are done around the application.
+uvicorn's workers do not call `post_request`. So the count of requests, a collection and a look at
+memory are done around the application.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pasture.serving.after_response import Watched
 
 OF_GUNICORN = ("gunicorn.workers.gasgi",)
 OF_UVICORN = ("uvicorn.workers", "uvicorn_worker._workers")
-"""Modules of uvicorn 0.30 to 0.54 and of uvicorn-worker 0.2 to 0.4 with the workers' classes."""
+"""Modules with the workers' classes in uvicorn 0.30 to 0.54 and uvicorn-worker 0.2 to 0.4."""
 
 CLASSES = OF_GUNICORN + OF_UVICORN
 
@@ -27,12 +26,12 @@ _AT_START = ("loop", "http", "ws", "lifespan")
 
 
 def is_of(worker_class: type, modules: tuple[str, ...]) -> bool:
-    """Whether a class of workers, or one that it derives from, is of one of these modules."""
+    """Whether a class of workers, or a base class, comes from one of these modules."""
     return any(base.__module__ in modules for base in worker_class.__mro__)
 
 
 def import_server(worker_class: type) -> None:
-    """Import what uvicorn's workers import when they start: protocols, and the event loop.
+    """Import the protocols and the event loop that uvicorn's workers import when they start.
 
     In the process that forks them, before the seal. A missing module is the worker's error.
     """
@@ -52,17 +51,15 @@ async def _no_application(scope: Any, receive: Any, send: Any) -> None:
 
 
 def watch_requests(cfg: Any, then: Callable[[], object] | None = None) -> None:
-    """Have workers for ASGI do after each request what gunicorn's others do. At the start and HUP.
-
-    Of a configuration under which `hooks.call_after_request` has been called; `then` is called
-    last.
+    """Have ASGI workers do after each request what gunicorn's other workers do. At the start and at
+    HUP, after `hooks.call_after_request` was called; `then` is called last.
     """
 
     def watch(worker: Any) -> None:
         def count() -> None:
             was_alive = worker.alive
             worker.cfg.post_request.count(worker)
-            if was_alive and not worker.alive:  # which uvicorn does not look at
+            if was_alive and not worker.alive:  # uvicorn ignores it
                 os.kill(os.getpid(), signal.SIGTERM)
             if then is not None:
                 then()

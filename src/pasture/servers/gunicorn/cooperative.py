@@ -1,9 +1,9 @@
 """Workers of gevent and eventlet: the library's patches come before the application.
 
-Such a worker patches the standard library and then loads the application. A parent that loads it
-has to patch first. Invariant: the application's code runs with the patched functions, and the
-parent's other code with the system's own where it waits, forks or takes a signal. Written for the
-workers of gunicorn 23 to 27, gevent 24.10 to 26.9 and eventlet 0.40.
+Such a worker patches the standard library and then loads the application. So a parent that loads it
+has to patch first. Invariant: the application's code runs with the patched functions; the parent's
+other code waits, forks and takes signals with the original ones. Written for the workers of
+gunicorn 23 to 27, gevent 24.10 to 26.9 and eventlet 0.40.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ OF_GEVENT = ("gunicorn.workers.ggevent",)
 OF_EVENTLET = ("gunicorn.workers.geventlet",)
 
 _WAITING = ("os", "queue", "select", "signal", "socket", "time")
-"""Modules of which a parent uses what is replaced. Not those of threads: which the main thread is,
-gevent has changed for good."""
+"""Modules whose original functions a parent uses; those of threads cannot be restored."""
 
 Patched = list[tuple[Any, str, Any]]
 AsInWorker = Callable[..., AbstractContextManager[object]]
-"""Makes a context; given False, forks and signals stay the system's in it."""
+"""Makes a context; given False, forks and signals stay the original ones in it."""
 
 
 def is_cooperative(worker_class: type) -> bool:
@@ -38,13 +37,12 @@ def is_cooperative(worker_class: type) -> bool:
 
 def patch_as(worker_class: type) -> AsInWorker:
     """Patch this process as workers of a class do, once. Before the application is imported.
-
-    Returns what makes a context in which the application's code finds what it finds in a worker.
+    Returns a function that makes a context in which the application's code runs as in a worker.
     """
     if is_of(worker_class, OF_GEVENT) and not gevent_has_patched():
         importlib.import_module("gevent.monkey").patch_all()
         now, before = replaced_by_gevent(_WAITING)
-        # A hub that the application's code has started is renewed in each child.
+        # Each child renews a hub that the application's code has started.
         fork = importlib.import_module("gevent.os").fork_gevent
         return _between((now, [*before, (os, "fork", fork)]))
     if is_of(worker_class, OF_EVENTLET):
@@ -55,7 +53,7 @@ def patch_as(worker_class: type) -> AsInWorker:
 
 
 def replaced_by_gevent(names: tuple[str, ...]) -> tuple[Patched, Patched]:
-    """Attributes that gevent has put into these modules, and those that were there before."""
+    """Attributes that gevent has set in these modules, and the original ones."""
     saved: Any = vars(sys.modules["gevent.monkey"])["saved"]
     now, before = [], []
     for module in (sys.modules[name] for name in names if name in sys.modules):
@@ -91,8 +89,8 @@ def _between(found: tuple[Patched, Patched]) -> AsInWorker:
         finally:
             put(before)
 
-    # Greenlets of the application's import go on in each child, from the fork itself on. What forks
-    # or takes signals there stays the system's until the worker patches.
+    # Greenlets of the application's import go on in each child, right from the fork. Forks and #
+    # signals there stay the original ones until the worker patches.
     os.register_at_fork(after_in_child=lambda: put(waiting))
     where: Any = threading
     shutdown = where._shutdown

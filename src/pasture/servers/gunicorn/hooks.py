@@ -1,4 +1,4 @@
-"""Putting a call behind a hook of the user's (`pre_fork`, `post_request` ...), whatever that is."""
+"""Calls after a hook of the user's (`pre_fork`, `post_request` ...), of any kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pasture.serving.after_response import AfterResponse
 
 
 class Behind:
-    """A hook of the user's, then a call of ours with its last argument, the worker."""
+    """A hook of the user's, then pasture's call with the last argument, the worker."""
 
     def __init__(self, users: Callable[..., object], ours: Callable[[Any], object]) -> None:
         self.users = users
@@ -24,10 +24,9 @@ class Behind:
 
 
 def call_behind(cfg: Any, hook: str, ours: Callable[[Any], object]) -> None:
-    """Have `ours` called after a hook (`pre_fork`, `post_worker_init`) of the user's.
-
-    The user's closes and builds before a seal, say. A second call changes nothing: an application
-    may keep its configuration at a reload.
+    """Call `ours` after a hook (`pre_fork`, `post_worker_init`) of the user's, which may close or
+    build objects before a seal. A second call changes nothing: an application may keep its
+    configuration at a reload.
     """
     users = getattr(cfg, hook)
     if not isinstance(users, Behind):
@@ -36,9 +35,8 @@ def call_behind(cfg: Any, hook: str, ours: Callable[[Any], object]) -> None:
 
 class AfterRequest:
     """The user's `post_request`, then the count, a collection, a look at memory, and last `then`.
-
-    The response has been sent by then. A worker that has passed its limit ends as one does
-    at `max_requests`: it takes no more connections, finishes those it has, and is replaced.
+    The response has been sent. A worker that has passed its limit ends as at `max_requests`: it
+    takes no more connections, finishes its requests, and is replaced.
     """
 
     def __init__(self, users: Callable[..., object], limit: int | None) -> None:
@@ -55,17 +53,17 @@ class AfterRequest:
                 self.then()
 
     def count(self, worker: Any) -> None:
-        """Do all of it except the user's hook and `then`."""
+        """Count, collect and look at memory, without the user's hook and `then`."""
         watch = self._after(looks=worker.alive)
         if watch is not None:
-            worker.alive = False  # first: other threads serve on while this one writes its line
+            worker.alive = False  # before the log line: other threads serve meanwhile
             worker.log.info("pasture: recycling worker %s: %s", worker.pid, watch)
 
 
 def call_after_request(
     cfg: Any, limit: int | None, then: Callable[[], object] | None = None
 ) -> None:
-    """Have workers count each response, end after one if they pass a limit, and call `then`."""
+    """Have workers count each response, end after it if they pass a limit, and call `then`."""
     recorder.will_count_requests()
     if not isinstance(cfg.post_request, AfterRequest):
         cfg.set("post_request", AfterRequest(cfg.post_request, limit))

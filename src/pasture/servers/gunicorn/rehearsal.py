@@ -1,9 +1,9 @@
-"""A worker of gunicorn's in a probe: started as any, up to where it would serve connections.
+"""A worker of gunicorn's in a probe: started up to where it would serve connections.
 
-Owns where each class of workers serves a request: in its thread, a pool of threads, a greenlet, an
-event loop. The user's `post_fork`, `post_worker_init`, `worker_exit` and `child_exit` are called.
-Invariant: `run` of gunicorn's and uvicorn's own classes is replaced, and no other. A class with a
-`run` of its own is not started: the application is served alone.
+Owns the place where each class of workers serves a request: its thread, a pool of threads, a
+greenlet, an event loop. The user's `post_fork`, `post_worker_init`, `worker_exit` and `child_exit`
+are called. Invariant: only the `run` of gunicorn's and uvicorn's classes is replaced. A class with
+its own `run` is not started: the probe serves the application without it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _THREADS = ("gunicorn.workers.gthread",)
 _OWN_EXITS = ("gunicorn.", *asgi.OF_UVICORN)
-"""Modules of classes at whose `handle_exit` nothing is ended that outlives the process."""
+"""Modules of classes whose `handle_exit` ends nothing that outlives the process."""
 
 
 def play(server: Any, worker: Any, replay: Replay) -> None:
@@ -68,7 +68,7 @@ def _run(worker: Any, replay: Replay) -> None:
         _serve(worker, replay)
     finally:
         if not type(worker).handle_exit.__module__.startswith(_OWN_EXITS):
-            worker.handle_exit(signal.SIGTERM, None)  # as when it is asked to end
+            worker.handle_exit(signal.SIGTERM, None)  # as at SIGTERM
 
 
 def _serve(worker: Any, replay: Replay) -> None:

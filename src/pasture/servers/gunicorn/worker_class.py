@@ -1,7 +1,6 @@
-"""What a class of gunicorn's workers says of the application, which gunicorn itself only loads.
-
-The same object may be an application for one class and a factory for another. Owns which protocol a
-class speaks. Invariant: of a class that is not known here nothing is assumed.
+"""How a class of gunicorn's workers calls the application, which gunicorn itself only loads. The
+same object may be an application for one class and a factory for another. Owns the protocol of each
+class. Invariant: an unknown class has no protocol.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ _OF_WSGI = (
     "gunicorn.workers.base_async",
     "gunicorn.workers.ggevent",
     "gunicorn.workers.geventlet",
-    "gunicorn.workers.gtornado",  # which calls applications of tornado's own in another way
+    "gunicorn.workers.gtornado",  # it calls tornado's own applications in another way
 )
 
 
 def is_known_module(name: str) -> bool:
-    """Whether the classes of a module are those that this was written for."""
+    """Whether the classes of a module are known here."""
     return name in (*_OF_WSGI, *OF_GUNICORN, *OF_UVICORN)
 
 
 def protocol_of(worker_class: type, application: Any) -> Protocol | str:
-    """The protocol by which workers of a class call an application; else why it is not known."""
+    """The protocol by which workers of a class call an application, or why it is unknown."""
     if is_of(worker_class, OF_UVICORN):
         return _by_uvicorn(getattr(worker_class, "CONFIG_KWARGS", {}), application)
     if is_of(worker_class, OF_GUNICORN):
@@ -36,11 +35,11 @@ def protocol_of(worker_class: type, application: Any) -> Protocol | str:
     if is_of(worker_class, _OF_WSGI):
         return Protocol.WSGI
     name = f"{worker_class.__module__}.{worker_class.__qualname__}"
-    return f"left out: how workers of the class {name} call what they load is not known"
+    return f"left out: how workers of the class {name} call the application is unknown"
 
 
 def _by_uvicorn(options: Any, application: Any) -> Protocol | str:
-    """As of uvicorn's `Config`, whose options the class gives."""
+    """The protocol that uvicorn's `Config` finds with the options of the class."""
     if options.get("factory"):
         return "left out: each worker calls the factory of its application for itself"
     interface = options.get("interface", "auto")
@@ -48,5 +47,5 @@ def _by_uvicorn(options: Any, application: Any) -> Protocol | str:
         is_new = protocols.find(application) is Protocol.ASGI
         interface = "asgi3" if is_new else "asgi2"
     if interface == "asgi2":
-        return "left out: uvicorn takes the application for one of ASGI 2, which is not served here"
+        return "left out: the application is ASGI 2 to uvicorn, which pasture does not serve"
     return Protocol.WSGI if interface == "wsgi" else Protocol.ASGI

@@ -1,8 +1,7 @@
-"""The user and the groups of a worker, for code of the application that the parent runs.
-
-gunicorn's parent stays root where `--user` or `--group` name another for its workers, which import
-the application as that one: files that the import makes are theirs. Owns the effective ones alone;
-the parent is root again when the context ends.
+"""The user and the groups of a worker, for code of the application that the parent runs. gunicorn's
+parent stays root where `--user` or `--group` name another user for its workers, who import the
+application as that user and own the files that it makes. Changes only the effective ids; the parent
+is root again when the context ends.
 
 Source: gunicorn 27, util.py (`set_owner_process`).
 """

@@ -1,6 +1,5 @@
-"""Servers that serve in one process: nothing of theirs can be shared, and the log says so once.
-
-A module each, whose import is the switch, as of an engine's.
+"""Servers that serve in one process: they have nothing to share, which is logged once. A module
+each, whose import is the switch, as for an engine.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ PROGRAMS: Mapping[str, str] = {
     "cheroot": "cheroot",
     "daphne": "daphne",
 }
-"""Programs, and the server that they start. pserve starts another where its file names one."""
+"""Programs, and the server that they start. pserve's file may name another one."""
 
 _pid = os.getpid()
 has_said = False
-"""Whether this process's log has it."""
+"""Whether this process has logged it."""
 
 
 def sentence(server: str) -> str:
@@ -40,7 +39,7 @@ def sentence(server: str) -> str:
 
 
 def watch(server: str, module: str, *methods: str) -> None:
-    """Have the log say it before one of these functions, `NAME` or `CLASS.NAME` of a module."""
+    """Log it before a call of one of these functions, `NAME` or `CLASS.NAME` of a module."""
     for method in methods:
         *classes, name = method.split(".")
         owner: Any = sys.modules[module]
@@ -59,8 +58,8 @@ def _saying(server: str, serve: Any) -> Any:
 
 
 def _say(server: str) -> None:
-    """Not in a worker or its parent, nor in another thread, which serves metrics for instance."""
-    # `pasture run` reads the tables above without these.
+    """Log it, except in a worker, its parent, or another thread, which may serve metrics."""
+    # Imported now: `pasture run` reads the tables without them.
     from pasture.log_lines import log
     from pasture.serving import sealer
 

@@ -1,4 +1,4 @@
-"""aiohttp's own server, of which nothing is forked. Importing this module is the switch.
+"""aiohttp's own server, which does not fork. Importing this module is the switch.
 
 Written for aiohttp 3; leans on `run_app`. Workers of gunicorn's do not call it.
 """

@@ -1,4 +1,4 @@
-"""cheroot, CherryPy's server, of which nothing is forked. Importing this module is the switch.
+"""cheroot, CherryPy's server, which does not fork. Importing this module is the switch.
 
 Written for cheroot 8 to 11; leans on `HTTPServer.serve`.
 """

@@ -1,4 +1,4 @@
-"""daphne, of which nothing is forked. Importing this module is the switch.
+"""daphne, which does not fork. Importing this module is the switch.
 
 Written for daphne 4; leans on `Server.run`.
 """

@@ -1,4 +1,4 @@
-"""waitress, of which nothing is forked. Importing this module is the switch.
+"""waitress, which does not fork. Importing this module is the switch.
 
 Written for waitress 2 and 3; leans on the classes' method `run`.
 """

@@ -22,7 +22,7 @@ with installed("uvicorn"):
 
 
 class Uvicorn(Engine):
-    """Its `uvicorn.run`, by the configuration."""
+    """`uvicorn.run`, by the configuration."""
 
     name = "uvicorn"
 
@@ -30,7 +30,7 @@ class Uvicorn(Engine):
         engine = self
 
         def checked_config(*arguments: Any, **named: Any) -> Config:
-            """A configuration, of its own class: uvicorn pickles it for the process of --reload."""
+            """A configuration of uvicorn's own class: uvicorn pickles it for --reload."""
             config = Config(*arguments, **named)
             engine.is_refused(config)
             return config

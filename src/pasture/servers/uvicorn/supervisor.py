@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from pasture.warmup.warmup import WarmUpReport
 
 
-_LOAD_FAILED = 3  # uvicorn's STARTUP_FAILURE, which each version keeps elsewhere
+_LOAD_FAILED = 3  # uvicorn's STARTUP_FAILURE, whose module differs between versions
 
 
 class SealingSupervisor(Multiprocess):
-    """uvicorn's supervisor of workers that are forked from a parent that has loaded."""
+    """uvicorn's supervisor, with workers forked from a loaded parent."""
 
     def __init__(
         self, settings: ServerSettings, config: Config, *arguments: Any, **named: Any
@@ -56,7 +56,7 @@ class SealingSupervisor(Multiprocess):
         )
         logs = LogSetup()
         begin_loading(settings.policy)
-        # uvicorn's own handlers of signals come next: those only note that there was one.
+        # uvicorn's own handlers come next, which only note a signal.
         self._lifespan: SharedLifespan | None = None
         self.config = config
         with _ended_by_term(), generators.observed():
@@ -68,7 +68,7 @@ class SealingSupervisor(Multiprocess):
 
                 self._lifespan = start_once(seen, strict=settings.strict)
                 config.loaded_app = self._lifespan.wrap(application)
-        logs.compare()  # workers have the application's word on uvicorn's loggers
+        logs.compare()  # workers keep the application's changes of uvicorn's loggers
         enable(logging.getLogger("uvicorn.error"))
         recorder.will_count_requests(main_serves=True)
         config.loaded_app = count_requests(config.loaded_app, settings.memory_limit)
@@ -93,7 +93,7 @@ class SealingSupervisor(Multiprocess):
             raise
 
     def _play(self, replay: Replay) -> None:
-        """Be a worker that opens no socket, in a probe."""
+        """Run a worker without a socket, in a probe."""
         from pasture.serving.proving import loop_factory  # now: it is sealed in
 
         config = self.config
@@ -116,7 +116,7 @@ class SealingSupervisor(Multiprocess):
             Path(self.config.uds).unlink(missing_ok=True)
 
     def _close_pipes(self) -> None:
-        """Close what a worker has inherited of the others. Right after the fork."""
+        """Close the pipes of other workers, in a worker right after the fork."""
         for process in self.processes:
             process.parent_conn.close()
             process.child_conn.close()
@@ -127,13 +127,13 @@ class SealingSupervisor(Multiprocess):
             as_in_uvicorn(self._application, config),
             self._settings,
             host=host_at(config.host, config.port),
-            protocol=Protocol.ASGI,  # uvicorn has wrapped others
+            protocol=Protocol.ASGI,  # uvicorn has wrapped another kind
             shared=self._lifespan,
         )
 
 
 def load(config: Config) -> Any:
-    """Load the application and what serves it, as each worker would; starts nothing of it."""
+    """Load the application and its server, as each worker would, without starting them."""
     hint = "check the name and --app-dir"
     try:
         with importing(str(config.app), server="uvicorn", hint=hint):
@@ -151,7 +151,7 @@ def load(config: Config) -> Any:
 
 @contextmanager
 def _ended_by_term() -> Iterator[None]:
-    """Have SIGTERM end the process as Python code ends it, so that a socket's file is removed."""
+    """Have SIGTERM raise SystemExit, so that a socket's file is removed."""
 
     def end(*_: object) -> NoReturn:
         raise EndedBySignal(0)
@@ -160,5 +160,5 @@ def _ended_by_term() -> Iterator[None]:
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGTERM) is end:  # the application has none of its own
+        if signal.getsignal(signal.SIGTERM) is end:  # the application has no handler
             signal.signal(signal.SIGTERM, before)

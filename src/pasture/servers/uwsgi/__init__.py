@@ -2,7 +2,7 @@
 
 In an ini file `import = pasture.servers.uwsgi`, next to `master = true`. uWSGI forks in C, where
 Python's fork hooks do not run, so the seal hangs on the C library's own (`hooks`) and the workers'
-steps on uWSGI's post-fork hook (`worker`). Outside of uWSGI the import does nothing. docs/uwsgi.md
+steps on uWSGI's post-fork hook (`worker`). Outside of uWSGI the import has no effect. docs/uwsgi.md
 is the user's guide.
 """
 

@@ -1,7 +1,7 @@
 """`python -m pasture.servers.uwsgi ARGS`: what `pasture run uwsgi ARGS` becomes.
 
-uWSGI runs inside of this interpreter where `pyuwsgi` is installed; else the program `uwsgi`
-takes this process's place.
+uWSGI runs inside this interpreter where `pyuwsgi` is installed; else the program `uwsgi` replaces
+this process.
 """
 
 import os
@@ -18,7 +18,7 @@ SWITCH = ("--shared-import", "pasture.servers.uwsgi.switch")
 
 
 def run() -> int:
-    """Serve until asked to stop; returns an exit code only if that never began."""
+    """Serve until asked to stop; returns an exit code only if the start failed."""
     switch = () if is_off() else SWITCH
     try:
         import pyuwsgi
@@ -30,8 +30,8 @@ def run() -> int:
             )
         os.execv(program, [program, *sys.argv[1:], *switch])
     take_name("uwsgi")
-    # uWSGI starts itself again at a reload, and would take the interpreter that the virtual
-    # environment points to, which knows nothing of the environment.
+    # uWSGI starts itself again at a reload, and would take the interpreter behind the virtual #
+    # environment, without the environment.
     itself = ("--binary-path", starter())
     return int(pyuwsgi.run([*sys.argv[1:], *switch, *itself]))
 

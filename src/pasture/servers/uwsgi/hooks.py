@@ -1,7 +1,6 @@
 """A server that runs in C: hooks around its forks and at its exit, and the tuples that it keeps.
-
-Owns ctypes and the rule that no exception leaves a callback. Each hook can be set once a
-process and stays for its life.
+Owns ctypes and the rule that a callback raises no exception. Each hook can be set once in a process
+and stays for its life.
 
 Source: glibc 2.41 nptl/register-atfork.c (`__register_atfork`); on_exit(3).
 """
@@ -24,19 +23,19 @@ _Prepare = ctypes.CFUNCTYPE(None)
 _AtExit = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)
 
 _kept: list[Any] = []
-"""Callbacks: C code calls them as long as the process lives."""
+"""Callbacks, kept because C code calls them as long as the process lives."""
 
 _python_forks = False
 
 _calls: frozenset[tuple[CodeType, int]] = frozenset()
-"""Code and instruction of each call that was under way when the server loaded this."""
+"""Code and instruction of each call on the stack when the server loaded this module."""
 
 
 def before_c_fork(call: Callable[[], None]) -> None:
     """Call a function before each fork that C code makes, in the parent.
 
-    Not before one of Python code, such as `os.fork`, and not before what uses vfork, as
-    `subprocess` and `posix_spawn` do. The caller's thread gets the GIL for it.
+    Not before a fork of Python code, such as `os.fork`, and not before a vfork, as in `subprocess`
+    and `posix_spawn`. The caller's thread gets the GIL for it.
     """
 
     def prepare() -> None:
@@ -50,13 +49,13 @@ def before_c_fork(call: Callable[[], None]) -> None:
         after_in_parent=lambda: _note(False),
         after_in_child=lambda: _note(False),
     )
-    # Not `pthread_atfork`, which is linked statically and has no symbol to look up.
+    # `pthread_atfork` is linked statically and has no symbol.
     if _libc.__register_atfork(callback, None, None, None) != 0:
         raise MemoryError("__register_atfork failed")
 
 
 def may_fork() -> bool:
-    """Whether a hook may fork itself: glibc before 2.36, and musl, hold a lock while hooks run.
+    """Whether a hook may fork: glibc before 2.36, and musl, hold a lock while hooks run.
 
     Source: glibc bug 27054; musl 1.2.5 src/thread/pthread_atfork.c.
     """
@@ -70,7 +69,8 @@ def may_fork() -> bool:
 def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
     """Call a function before each fork of C code that runs Python's hooks, in the parent.
 
-    Call this while the server loads: a fork is its own when no other Python code asked for it.
+    Call this while the server loads: a fork counts as the server's if no other Python code is on
+    the stack.
     """
     global _calls
     _calls = frozenset(_calls_of(sys._getframe(1)))
@@ -86,7 +86,7 @@ def before_fork_with_pythons_hooks(call: Callable[[], None]) -> None:
 def at_exit(call: Callable[[int], None]) -> None:
     """Call a function with the exit status when C code calls `exit`, in this process alone.
 
-    It comes before what was registered with `atexit` or `at_exit` earlier.
+    It runs before functions that were registered with `atexit` or `at_exit` earlier.
     """
     owner = os.getpid()
 
@@ -101,12 +101,12 @@ def at_exit(call: Callable[[int], None]) -> None:
 
 
 def flush_c_streams() -> None:
-    """Write what C code has buffered in its own streams."""
+    """Flush the streams of C code."""
     _libc.fflush(None)
 
 
 def _calls_of(frame: FrameType | None) -> Iterator[tuple[CodeType, int]]:
-    """Of a frame and those that wait for it, the innermost first."""
+    """Code and instruction of a frame and its callers, the innermost first."""
     while frame is not None:
         yield frame.f_code, frame.f_lasti
         frame = frame.f_back
@@ -122,11 +122,10 @@ START_RESPONSE = "uwsgi_spit"
 
 
 def keep_out_of_the_seal() -> int:
-    """Take uWSGI's tuples of arguments out of the collector's sight; returns their number.
-
-    In the master, before the seal. uWSGI calls an application with a tuple that it made once a core
-    and changes with `PyTuple_SetItem`, which works on a tuple with one reference only. An immortal
-    one has more, and every request would be answered with a 500.
+    """Untrack uWSGI's tuples of arguments, so that they are not sealed; returns their number. In
+    the master, before the seal. uWSGI calls an application with a tuple that it made once for each
+    core and changes with `PyTuple_SetItem`, which needs a tuple with a single reference. An
+    immortal one has more, and every request would be answered with a 500.
 
     Source: uWSGI 2.0.31 plugins/python/pyloader.c, init_uwsgi_app; wsgi_subhandler.c.
     """

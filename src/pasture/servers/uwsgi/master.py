@@ -43,8 +43,8 @@ _FAILED_APP = 22
 """Exit status of a worker that could not load its application. uWSGI 2.0.31 uwsgi.h."""
 
 _PRELOADS = (
-    "without pasture, too, uWSGI loads the application before it forks: what was found may be so "
-    "there as well, and is not with lazy-apps"
+    "uWSGI loads the application before it forks without pasture, too, so the failure may remain; "
+    "lazy-apps avoids it"
 )
 
 _INTERRUPTED = 128 + signal.SIGINT
@@ -62,7 +62,7 @@ def refuse(options: Any, worker_id: int) -> None:
 
 
 def option(options: Any, name: str) -> str | None:
-    """An option of uWSGI's as text, the last one given; None if it was not given."""
+    """The last value of an option of uWSGI's, as text; None if it was not given."""
     value = options.get(name, options.get(name.encode()))
     if isinstance(value, (list, tuple)):
         value = value[-1]
@@ -74,7 +74,7 @@ def option(options: Any, name: str) -> str | None:
 
 
 class Uwsgi(Engine):
-    """uWSGI's master, inside of uWSGI. Its forks are C code's, which `begin` does not see."""
+    """uWSGI's master, inside uWSGI. C code forks, which `begin` does not see."""
 
     name = "uwsgi"
     loads_early = True
@@ -94,7 +94,7 @@ class Uwsgi(Engine):
             self.check(self._uwsgi)
         except PastureError as error:
             self.end(error)
-        # How a worker leaves is decided by uWSGI's exit status, which Python does not know.
+        # uWSGI's exit status decides how a worker leaves, and Python does not know it.
         settings = without_exit(self.settings)
         may_fork = hooks.may_fork()
         self._sealer = Sealer(
@@ -111,9 +111,9 @@ class Uwsgi(Engine):
 
     def end(self, error: PastureError) -> NoReturn:
         code = complain(error)
-        if self._uwsgi.worker_id() > 0:  # the master would never stop trying
-            # It hands the signal on, which must not come between here and the exit, nor find
-            # the other workers still importing, who would take it for the user's Ctrl-C.
+        if self._uwsgi.worker_id() > 0:  # the master would retry for ever
+            # It passes the signal on, which must not arrive before the exit, nor while other #
+            # workers import, who would take it for the user's Ctrl-C.
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
             time.sleep(1)
             os.kill(self._uwsgi.masterpid(), signal.SIGINT)
@@ -121,13 +121,13 @@ class Uwsgi(Engine):
         os._exit(code)
 
     def before_fork(self) -> None:
-        """Called before uWSGI's own forks: workers, spoolers, mules and daemons are alike."""
+        """Called before all of uWSGI's own forks: workers, spoolers, mules and daemons."""
         if os.getpid() != self._pid and self._uwsgi.worker_id() > 0:
             return
         if is_importing():
             return  # a library of C code, while the application loads
         self._pid = os.getpid()  # uWSGI may have become a daemon meanwhile
-        recorder.forked()  # the fork before this one: C code does not say when it is over
+        recorder.forked()  # the previous fork: C code does not report its end
         # Put our hook before the user's, which may have been set at any time until now.
         hook = getattr(self._uwsgi, "post_fork_hook", None)
         if hook != self._after_fork:
@@ -138,7 +138,7 @@ class Uwsgi(Engine):
         try:
             self._sealer.before_fork_or_end(self._warm_up, self._play)
         except KeyboardInterrupt:
-            # It would be printed and forgotten here. Once it has forked, uWSGI has handlers.
+            # The error would be printed and ignored. After its fork uWSGI has handlers.
             sys.stdout.flush()
             os._exit(_INTERRUPTED)
 
@@ -151,7 +151,7 @@ class Uwsgi(Engine):
             self._users_hook()
 
     def _play(self, replay: Replay) -> None:
-        """Be a worker in a probe: the user's hooks of its start and end, and the application."""
+        """Run a worker in a probe: the user's hooks for its start and end, and the application."""
         replay.at_end = lambda: getattr(self._uwsgi, "atexit", lambda: None)()
         if self._users_hook is not None:
             self._users_hook()
@@ -159,7 +159,7 @@ class Uwsgi(Engine):
 
     def _start_again(self, why: str, *, plain: bool = True) -> None:
         """Start uWSGI again in this process, as at its own reload, with its sockets."""
-        restart.went_into_background()  # it may have: this is the master
+        restart.went_into_background()  # may have forked: this is the master
         if plain:
             log.error(_PRELOADS)
         command = restart.arguments
@@ -180,7 +180,7 @@ class Uwsgi(Engine):
     def _application(self) -> Callable[..., Any]:
         """The WSGI application that uWSGI was asked to load.
 
-        Raises a UsageError where it was named in a way that is not understood here.
+        Raises a UsageError if it is named in an unknown way.
         """
         options = self._uwsgi.opt
         name = option(options, "callable") or "application"

@@ -1,6 +1,6 @@
 """The switch inside of uWSGI, which `pasture run uwsgi` has uWSGI import.
 
-The package itself has been imported before uWSGI was there, and would not be run again.
+The package itself was imported before uWSGI started, and is not executed again.
 """
 
 import uwsgi

@@ -1,7 +1,7 @@
 """A worker of uWSGI: its steps after the fork, and an exit without finalization.
 
-uWSGI ends a worker through C's `exit`, and finalizes Python on the way, which would copy every
-shared page. Owns an exit before that, with the same status and the same functions called.
+uWSGI ends a worker by C's `exit`, which finalizes Python and would copy every shared page. Owns an
+earlier exit, with the same status and the same calls.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ _after = AfterResponse(None)
 
 
 def begin(uwsgi: Any, *, leaves: bool, limit: int | None = None) -> None:
-    """Take the policy's steps for children. In a worker, right after the fork.
-
-    `leaves` says whether it leaves without finalization, `limit` is of its private memory.
+    """Take the policy's steps for children. In a worker, right after the fork. `leaves`: whether it
+    leaves without finalization; `limit`: of its private memory.
     """
     streams.isolate()
     inherited.put_in_order(None)
@@ -44,10 +43,10 @@ def begin(uwsgi: Any, *, leaves: bool, limit: int | None = None) -> None:
 
 
 def role_of(uwsgi: Any) -> int | None:
-    """The role of this process on the scoreboard; None for one that uWSGI has for itself."""
+    """The role of this process on the scoreboard; None for uWSGI's own processes."""
     if uwsgi.worker_id():
         return layout.PLAIN
-    # A build without mules, or without the spooler, has no such function.
+    # A build without mules or spooler lacks the function.
     if getattr(uwsgi, "mule_id", int)():
         return layout.MULE
     return layout.SPOOLER if getattr(uwsgi, "i_am_the_spooler", int)() else None
@@ -56,7 +55,7 @@ def role_of(uwsgi: Any) -> int | None:
 def after_request(uwsgi: Any) -> None:
     """Count the response, collect if that pays, and end the worker if it has passed its limit.
 
-    In the worker. It ends as at a graceful reload, with which uWSGI's master replaces it.
+    In the worker. It ends as at a graceful reload: uWSGI's master replaces it.
     """
     watch = _after()
     if watch is not None:
@@ -65,7 +64,7 @@ def after_request(uwsgi: Any) -> None:
 
 
 def _leave(uwsgi: Any, status: int) -> None:
-    """Do what uWSGI's Python plugin does at the exit, except the finalization.
+    """Run the exit of uWSGI's Python plugin, except the finalization.
 
     Source: uWSGI 2.0.31 plugins/python/python_plugin.c, uwsgi_python_atexit; CPython 3.14
     Python/pylifecycle.c, Py_FinalizeEx.

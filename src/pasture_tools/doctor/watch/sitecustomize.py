@@ -57,7 +57,7 @@ class _Imports:
         for finder in list(sys.meta_path):
             find = None if finder is _Imports else getattr(finder, "find_spec", None)
             spec = find and find(name, path, target)
-            if spec is not None:  # what is looked for and not there costs nothing
+            if spec is not None:  # a module that is not there costs nothing
                 _write("import", os.getpid(), name)
                 return spec
         return None
@@ -72,7 +72,7 @@ gc.enable = enable
 # Hooks before a fork are called last first: what other hooks stop there is gone by then.
 os.register_at_fork(before=_write_threads, after_in_child=_watch_imports)
 
-# The one that this one hides.
+# The sitecustomize that this one hides.
 _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _here]  # noqa: PTH100
 _this = sys.modules.pop("sitecustomize", None)

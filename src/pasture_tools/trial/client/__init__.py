@@ -1,1 +1,1 @@
-"""The program that sends a load, in a process of its own: of pasture it imports a single file."""
+"""The program that sends a load, in its own process; it imports one file of pasture."""

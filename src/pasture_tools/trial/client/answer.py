@@ -47,8 +47,8 @@ class Answer:
         self.set_cookies: list[str] = []
         self.keeps_alive = False
         self._has_no_body = method == "HEAD"
-        self._data = bytearray()  # what has arrived, without what was read of it
-        self._seen = 0  # bytes of it in which no end of the head is
+        self._data = bytearray()  # bytes that have arrived and are not read yet
+        self._seen = 0  # its first bytes that were searched for the end of the head
         self._length: int | None = None  # bytes of the body; None where its end is found otherwise
         self._comes_in_chunks = False
         self._body = bytearray()
@@ -59,10 +59,10 @@ class Answer:
         return bool(self.status or self._data)
 
     def feed(self, data: bytes) -> bool:
-        """Take what has arrived; whether the answer is whole.
+        """Take the bytes that have arrived; returns whether the answer is complete.
 
         Raises:
-            Malformed: it cannot become one.
+            Malformed: the bytes cannot become an answer.
         """
         self._data += data
         while not self.status:
@@ -88,13 +88,16 @@ class Answer:
             if encoding in ("gzip", "x-gzip"):
                 return gzip.decompress(body)
             if encoding == "deflate":
-                return _inflated(body)
+                try:
+                    return zlib.decompress(body)
+                except zlib.error:  # servers leave zlib's frame out, too
+                    return zlib.decompress(body, -zlib.MAX_WBITS)
         except (OSError, EOFError, zlib.error) as error:
             raise ValueError(f"the body is not {encoding}: {error}") from None
         raise ValueError(f"the content encoding {encoding!r} was not asked for")
 
     def _read_head(self) -> bool:
-        """Read a head that is whole; one of 1xx is passed over."""
+        """Read a complete head; skip one with a status of 1xx."""
         end = _END_OF_HEAD.search(self._data, max(0, self._seen - 3))
         if end is None:
             self._seen = len(self._data)
@@ -128,7 +131,7 @@ class Answer:
                 headers[name] = f"{headers[name]}, {value}" if name in headers else value
 
     def _find_length(self, is_old: bool) -> None:
-        """How its end is found, and whether the connection outlasts it."""
+        """Find how the answer ends, and whether the connection outlasts it."""
         headers = self.headers
         tokens = headers.get("connection", "").lower().replace(" ", "").split(",")
         self.keeps_alive = "keep-alive" in tokens if is_old else "close" not in tokens
@@ -146,14 +149,14 @@ class Answer:
         self.keeps_alive &= has_end and self.status != _SWITCHING
 
     def _has(self, size: int) -> bool:
-        """Whether that number of bytes is there; what follows them belongs to no answer."""
+        """Whether that number of bytes is there; bytes that follow belong to no answer."""
         if len(self._data) > size:
             del self._data[size:]
             self.keeps_alive = False
         return len(self._data) == size
 
     def _read_chunks(self) -> bool:
-        """Move the chunks that are whole to the body; whether the last one was among them."""
+        """Move the complete chunks to the body; returns whether the last one is among them."""
         data, at = self._data, 0
         while (end_of_line := data.find(b"\n", at)) >= 0:
             size = _SIZE.fullmatch(data, at, end_of_line)
@@ -176,11 +179,3 @@ class Answer:
                 raise Malformed("a chunk without a size")
         del data[:at]
         return False
-
-
-def _inflated(body: bytes) -> bytes:
-    """With the frame of zlib or without: servers send both as `deflate`."""
-    try:
-        return zlib.decompress(body)
-    except zlib.error:
-        return zlib.decompress(body, -zlib.MAX_WBITS)

@@ -6,9 +6,10 @@ SETTINGS is a file of JSON, as `load` writes it. All users take their next reque
 from one list, in its order and over again, so that every policy gets the same N requests. One
 thread waits for all connections, which costs less of a processor than a thread for each.
 
-A connection is kept as long as the server keeps it. Where it closes one without a word as the next
-request is sent, that is sent again over a new one; a request that must not be carried out twice
-(POST, PATCH) has a new one from the start. A user keeps its cookies, unless the list names some.
+A connection is kept as long as the server keeps it. Where the server closes one silently as the
+next request is sent, the request is sent again over a new one; a request that must not be carried
+out twice (POST, PATCH) gets a new one from the start. A user keeps its cookies, unless the list
+names some.
 
 Source: RFC 9110, section 9.2.2; RFC 9112, section 9.3.1.
 """
@@ -48,7 +49,7 @@ _DESCRIPTORS = 64  # besides the connections
 
 
 class Silence(ConnectionError):
-    """The server closed a connection without a word."""
+    """The server closed a connection without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +58,14 @@ class Sent:
 
     method: str
     path: str
-    url: str  # as cookies see it
+    url: str  # the URL, for cookies
     head: bytes  # without cookies, and without the empty line at its end
-    keeps_cookies: bool  # it names none itself
-    keeps_alive: bool  # the connection, as far as the request has a say
+    keeps_cookies: bool  # it has no cookies of its own
+    keeps_alive: bool  # the request allows to keep the connection
 
 
 def prepare(method: str, path: str, headers: Sequence[tuple[str, str]], host: str) -> Sent:
-    """The bytes of a request; `host` stands in for a header of that name."""
+    """The bytes of a request; `host` replaces a missing header of that name."""
     given = {name.lower(): value for name, value in headers}
     defaults = {"Host": host, "Accept-Encoding": "gzip, deflate"}
     if method in _HAVE_A_BODY:
@@ -88,7 +89,7 @@ class User:
     def __init__(self) -> None:
         self.socket: socket.socket | None = None
         self.cookies = Cookies()
-        self.request: Sent | None = None  # None: none is under way
+        self.request: Sent | None = None  # the request under way, or None
         self.answer = Answer("")
         self.began = 0.0
         self.unsent = b""
@@ -125,7 +126,7 @@ class ClosedLoop:
         self._poll = select.epoll()
 
     def run(self) -> None:
-        """Returns when each request has ended: by an answer, an error, or its limit of time."""
+        """Send all requests; each ends by an answer, an error, or its timeout."""
         next_look = time.perf_counter() + _LOOK_S
         while self._ready or self._by_descriptor:
             for _ in range(len(self._ready)):
@@ -135,7 +136,10 @@ class ClosedLoop:
                 self._go_on(self._by_descriptor[descriptor])
             now = time.perf_counter()
             if now >= next_look:
-                self._end_what_takes_too_long(now)
+                for user in self._users:
+                    if user.request is not None and now - user.began > self._timeout_s:
+                        user.is_reused = False
+                        self._fail(user, TimeoutError(f"no answer in {self._timeout_s:g} s"), True)
                 next_look = now + _LOOK_S
 
     def _start_next(self, user: User) -> None:
@@ -192,9 +196,9 @@ class ClosedLoop:
             self._poll.modify(user.socket, select.EPOLLIN | (select.EPOLLOUT if waits else 0))
 
     def _go_on(self, user: User) -> None:
-        """A connection may be read, or written to, or has ended."""
+        """Go on with a connection that may be read or written to, or that has ended."""
         assert user.socket is not None
-        if user.request is None:  # it ended, or said something that no one asked for
+        if user.request is None:  # it ended, or sent bytes that were not asked for
             self._disconnect(user)
             return
         try:
@@ -245,11 +249,13 @@ class ClosedLoop:
             self._send(user)  # it was closed before the request came; now the connection is new
             return
         latency_ms = (time.perf_counter() - user.began) * 1000
+        words = (isinstance(error, OSError) and error.strerror) or str(error)
+        if isinstance(error, Malformed):
+            words = f"malformed answer: {error}"
         self._note(
             user,
             Exchange(
-                request.method, request.path, latency_ms,
-                error=_in_words(error), timed_out=timed_out,
+                request.method, request.path, latency_ms, error=words, timed_out=timed_out
             ),
         )  # fmt: skip
 
@@ -261,29 +267,9 @@ class ClosedLoop:
     def _disconnect(self, user: User) -> None:
         if user.socket is not None:
             del self._by_descriptor[user.socket.fileno()]
-            user.socket.close()  # which the poll forgets with it
+            user.socket.close()  # closing also removes it from the poll
             user.socket = None
             user.waits_to_write = False
-
-    def _end_what_takes_too_long(self, now: float) -> None:
-        for user in self._users:
-            if user.request is not None and now - user.began > self._timeout_s:
-                user.is_reused = False
-                self._fail(user, TimeoutError(f"no answer in {self._timeout_s:g} s"), True)
-
-
-def _in_words(error: Exception) -> str:
-    if isinstance(error, Malformed):
-        return f"malformed answer: {error}"
-    return (isinstance(error, OSError) and error.strerror) or str(error)
-
-
-def _allow_descriptors(number: int) -> None:
-    """Raise the limit of open files where it is too low, as far as that goes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < number:
-        limit = number if hard == resource.RLIM_INFINITY else min(number, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def main(path: str) -> None:
@@ -294,7 +280,11 @@ def main(path: str) -> None:
         prepare(method, path, headers, f"{host}:{port}")
         for method, path, headers in settings["walk"]
     ]
-    _allow_descriptors(settings["users"] + _DESCRIPTORS)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings["users"] + _DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     record = Record(settings["progress_file"], load_skeleton())
     gc.freeze()
     ClosedLoop(

@@ -19,8 +19,8 @@ from typing import Any
 NO_ANSWER = 0
 """The status of a request without an answer."""
 
-_MAX_BODIES = 64  # digests kept a URL; more only says again that the body is not deterministic
-_MAX_SKELETONS = 8  # bodies a URL that are looked into: that takes time of the load's
+_MAX_BODIES = 64  # digests kept for a URL; more add only that the body is not deterministic
+_MAX_SKELETONS = 8  # bodies of a URL that are parsed: parsing takes time from the load
 _MAX_PATHS = 500
 
 
@@ -34,8 +34,8 @@ class Exchange:
     status: int = NO_ANSWER
     content: bytes | None = None  # the body, decoded; None without one to compare
     media_type: str = ""
-    error: str = ""  # the client's words, without an answer
-    timed_out: bool = False  # says nothing about what the answer is
+    error: str = ""  # the client's error, without an answer
+    timed_out: bool = False  # "" unless the request failed
 
 
 class Record:
@@ -60,7 +60,7 @@ class Record:
         self._paths: dict[str, None] = {}
 
     def add(self, outcome: Exchange) -> None:
-        """Take note of a request that has just ended."""
+        """Record a request that has just ended."""
         key = f"{outcome.method} {outcome.path}"
         statuses = self._statuses.setdefault(key, Counter())
         bodies = self._bodies.setdefault(key, Counter())

@@ -1,8 +1,8 @@
 """The structure of a response's body, without the values that change from answer to answer.
 
-CSRF tokens, nonces, dates and ids differ in two answers of one page; its structure does not. Of
-HTML and XML that is the sequence of tags with the names of their attributes, of JSON the keys and
-types, of anything else the content type and whether there is a body. Pure.
+CSRF tokens, nonces, dates and ids differ in two answers of one page; its structure does not. The
+structure of HTML and XML is the sequence of tags with the names of their attributes, that of JSON
+the keys and types, that of anything else the content type and whether there is a body. Pure.
 
 The standard library only, and nothing of pasture: the load generator runs in an interpreter that
 may lack pasture.
@@ -78,10 +78,9 @@ def _tags(body: bytes) -> Iterable[bytes]:
 
 
 def _ends_of_tags(body: bytes) -> tuple[list[int], list[int]]:
-    """Places of all marks that count in a tag, and for each where a tag ends that goes on with it.
-
-    -1: nowhere, as a quote is not closed. From the last mark to the first, since what is behind a
-    quote's end is known by then.
+    """Places of all marks that count in a tag, and for each the end of a tag that goes on with it.
+    -1 stands for a quote that is not closed. The marks are read from the last to the first: the end
+    after a closing quote is known by then.
     """
     marks = [found.start() for found in _MARK.finditer(body)]
     ends = [-1] * (len(marks) + 1)
@@ -105,9 +104,10 @@ def _of_json(body: bytes) -> str:
 
 
 def _shape(value: Any) -> Any:
-    """Keys and types. Elements of a list count once for each shape, in whatever number."""
+    """Keys and types of a JSON value. Elements of a list count once for each shape."""
     if isinstance(value, dict):
-        of_keys = {_key(key): _shape(of) for key, of in value.items()}
+        # Ids that serve as keys are values.
+        of_keys = {"#" if _NUMBERED_KEY.fullmatch(k) else k: _shape(of) for k, of in value.items()}
         return {key: of_keys[key] for key in sorted(of_keys)}
     if isinstance(value, list):
         shapes = {json.dumps(_shape(element)) for element in value}
@@ -115,11 +115,6 @@ def _shape(value: Any) -> Any:
     if value is None or isinstance(value, bool):
         return "null" if value is None else "bool"
     return "text" if isinstance(value, str) else "number"
-
-
-def _key(name: str) -> str:
-    """Ids that serve as keys are values."""
-    return "#" if _NUMBERED_KEY.fullmatch(name) else name
 
 
 def _digest(data: bytes) -> str:

@@ -1,13 +1,12 @@
-"""The servers that a trial can boot: what is known of each, by its name.
+"""The servers that a trial can boot, by their names.
 
 gunicorn preloads the application under each policy, and so under `stock`; `plain` is its own
-command. uvicorn spawns workers
-that load it each; under pasture they are forked. uWSGI, as pyuwsgi, has a master that loads the
-application and forks, with pasture or without. It binds each socket that any of its options names,
-and takes a Unix socket over from the server that listens there. So a trial gives it no file of
-options, and no other socket than its own.
+command. uvicorn spawns workers, each of which loads it; under pasture they are forked. uWSGI, as
+pyuwsgi, has a master that loads the application and forks, with pasture or without. It binds each
+socket that any of its options names, and takes a Unix socket over from the server that listens
+there. So a trial gives it no file of options, and no other socket than its own.
 
-A new one is a `ServerFacts` here, and its place in the table.
+A new server is a `ServerFacts` here and an entry in the table.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _WITH_CONTROL_SOCKET = 25, 1  # the first such version of gunicorn
 
 
 def _gunicorn(start: Start) -> list[str]:
-    """Socket and pid file come last: a configuration file may name a server in production's."""
+    """Socket and pid file come last: a configuration file may name a production server's."""
     own = ["--pid", str(start.folder / "pid")]
     if import_module("gunicorn").version_info >= _WITH_CONTROL_SOCKET:
         own += ["--control-socket", str(start.folder / "control")]
@@ -74,8 +73,8 @@ _UVICORN = ServerFacts(
     install="pasture[uvicorn]",
     command=_uvicorn,
     served_by=("{app}", "--workers", "{workers}"),
-    stock="stock is plain uvicorn, which spawns workers that load the application each; under the "
-    "other policies the parent loads it and forks them",
+    stock="stock is plain uvicorn: each worker is spawned and loads the application; under the "
+    "other policies the parent loads it and forks the workers",
     stock_spawns=True,
     cannot=ONLY_GUNICORN,
     least_workers=2,
@@ -120,7 +119,7 @@ _REFUSED = {
 def _uwsgi(start: Start) -> list[str]:
     return [
         *start.plain_or_by_pasture("uwsgi", "-c", _PLAIN_UWSGI), *start.arguments,
-        # Without the last two it serves errors in place of an application that does not load,
+        # Without the last two it serves errors where the application does not load,
         # and starts again when it is asked to end.
         "--master", "--need-app", "--die-on-term", "--processes", str(start.workers),
         "--http-socket", start.address, "--module", start.app,

@@ -61,25 +61,25 @@ class Start:
         return [sys.executable, "-m", "pasture", "run", "--policy", self.policy, name]
 
     def plain_or_by_pasture(self, name: str, *plain: str, under: str = STOCK) -> list[str]:
-        """The same, but with the arguments `plain` of its interpreter under one policy."""
+        """As `by_pasture`, or for the policy `plain` its interpreter with these arguments."""
         return [sys.executable, *plain] if self.policy == under else self.by_pasture(name)
 
 
 @dataclass(frozen=True, slots=True)
 class Phrases:
-    """Phrases of a server's log, as far as a trial has to understand it."""
+    """The phrases of a server's log that a trial understands."""
 
-    # By each worker that has loaded the application; "" if their number says enough.
+    # Logged by each worker that has loaded the application; "" if the number of workers is enough.
     started: str = ""
     # A line for each worker that ended by itself, of a server that goes on.
     worker_died: re.Pattern[str] = NEVER
-    worker_died_hint: str = ""  # why that may be where no worker says why
-    # The application is not there; its group 1 says why.
+    worker_died_hint: str = ""  # a likely reason where no worker logs one
+    # The application is missing; group 1 is the reason.
     not_found: re.Pattern[str] = re.compile(r"^(No module named .*)$", re.MULTILINE)
     start_failed: str = ""  # the application was imported and did not start
-    # The error of an application that this server cannot call, a line.
+    # The line for an application that this server cannot call.
     called_wrongly: re.Pattern[str] = NEVER
-    wrong_kind: str = ""  # why that is, after "because"
+    wrong_kind: str = ""  # the reason, after "because"
     wrong_kind_hint: str = ""  # what to do then
 
 
@@ -92,7 +92,7 @@ class ServerFacts:
     # The command line of one start. Whatever the arguments may share with a server in production
     # comes behind them, or is refused.
     command: Callable[[Start], list[str]]
-    # What a user types behind its name: words with `{app}` and `{workers}`.
+    # Arguments after its name, with `{app}` and `{workers}`.
     served_by: tuple[str, ...]
     # The policy `stock` here, in a sentence; "" where it is the application preloaded and
     # nothing else.
@@ -100,7 +100,7 @@ class ServerFacts:
     stock_spawns: bool = False  # under `stock` its workers are interpreters of their own
     # Why a policy does not exist here, by the policy's name.
     cannot: Mapping[str, str] = field(default_factory=dict)
-    least_workers: int = 1  # with fewer it has no parent
+    least_workers: int = 1  # with fewer it does not fork
     # Where the application raises, the connection is closed without an answer.
     silent_errors: bool = False
     # Why an option is not for a trial, by its name without dashes.
@@ -116,11 +116,11 @@ class ServerFacts:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """What is tried where the user names none."""
+        """The policies to try by default."""
         return tuple(name for name in (PLAIN, STOCK, "freeze", "seal") if name not in self.cannot)
 
     def workers_of(self, policy: str) -> Callable[[int], tuple[int, ...]]:
-        """A function from the pid of its parent to those of its workers, ascending."""
+        """A function from the pid of its parent to the pids of its workers, ascending."""
         spawned = self.stock_spawns and policy == STOCK
         return tree.spawned_workers if spawned else tree.forked_workers
 
@@ -131,7 +131,7 @@ class ServerFacts:
         return read and name.lower().replace("_", "-") in self.refused
 
     def check(self, arguments: Sequence[str], env: Mapping[str, str], workers: int) -> None:
-        """Refuse what is not for a trial, before anything is started.
+        """Refuse options that are not for a trial, before anything is started.
 
         Raises:
             UsageError: too few workers, or something that may reach a server in production.

@@ -1,9 +1,9 @@
-"""A gunicorn worker for ASGI that may become a mold: the end of its event loop, and proof of it.
+"""A gunicorn worker for ASGI that may become a mold: the end of its event loop, and its proof.
 
 The worker stops accepting, finishes its requests, ends the application's lifespan and closes the
-loop. Only then it becomes a mold, whose workers make loops of their own and start the application
-for themselves. Written for the worker `asgi` of gunicorn 24 to 27 and those of uvicorn 0.30 to
-0.54; leans on `Server.servers` and `Server.should_exit` of uvicorn's, whose method handles TERM.
+loop. Only then does it become a mold, whose workers make their own loops and start the application.
+Written for the worker `asgi` of gunicorn 24 to 27 and those of uvicorn 0.30 to 0.54; leans on
+`Server.servers` and `Server.should_exit` of uvicorn's, whose method handles TERM.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ _MAX_NAMES = 5
 _OF_SERVERS = (" of asyncio", " of gunicorn", " of uvicorn", " of uvicorn_worker")
 _LIFESPANS = ("the task LifespanOn.main()", "the task LifespanManager._run_lifespan()")
 _SETTLE_S = 0.25
-"""Between the last accept and the end of idle connections: uvicorn closes those that it has
-accepted and not read from."""
+"""Time between the last accept and the end of idle connections, which uvicorn closes unread."""
 
 
 class LoopPromotable(Promotable):
-    """A worker that serves on an event loop of asyncio's, or one like it."""
+    """A worker that serves on an event loop of asyncio's or of uvloop's."""
 
     _loop: weakref.ref[asyncio.AbstractEventLoop] | None = None
 
@@ -48,13 +47,13 @@ class LoopPromotable(Promotable):
         self.has_started()
 
     def has_started(self) -> None:
-        """On the loop, as soon as the worker serves."""
+        """Called on the loop, as soon as the worker serves."""
         super().begin()
 
     def finish(self) -> None:
         signal.signal(signal.SIGALRM, self._is_late)
         cfg = self._worker.cfg
-        # Earlier than the arbiter kills it, so that the log can name what it waited for.
+        # Before the arbiter kills it, so that the log can name what it waited for.
         wait_s = float(cfg.graceful_timeout) + max(1.0, float(cfg.timeout or 30) / 2)
         signal.setitimer(signal.ITIMER_REAL, wait_s)
         self.end_main_loop()
@@ -63,11 +62,11 @@ class LoopPromotable(Promotable):
         super().finish()
 
     def _is_late(self, number: int, frame: FrameType | None) -> None:
-        """Signal handler: something does not end, and so this worker is no mold."""
+        """Signal handler: the worker does not end in time and cannot become a mold."""
         loop = self._loop() if self._loop is not None else None
         self.channel.send("refused", why=f"its worker does not end: {waits_for(loop)}")
         self.wake_arbiter()
-        time.sleep(1.0)  # so that this is read first
+        time.sleep(1.0)  # so that the message is read first
         os._exit(0)
 
     def leave_service(self) -> None:
@@ -85,7 +84,7 @@ class LoopPromotable(Promotable):
         wait_for(lambda: threading.active_count() <= 1)
 
     def _take_signals_back(self) -> None:
-        """asyncio's loops take their handlers away at their end, uvloop's leave them."""
+        """Remove the loop's handlers, which asyncio removes and uvloop leaves."""
         loop = self._loop() if self._loop is not None else None
         for number in signal.valid_signals():
             if loop is not None and getattr(signal.getsignal(number), "__self__", None) is loop:
@@ -109,7 +108,7 @@ def waits_for(loop: asyncio.AbstractEventLoop | None) -> str:
 
 
 class UvicornPromotable(LoopPromotable):
-    """One of uvicorn's, which ends at TERM and does not look at `alive`."""
+    """A worker of uvicorn's, which ends at TERM and ignores `alive`."""
 
     _server: Any = None
     _ends = False
@@ -125,18 +124,18 @@ class UvicornPromotable(LoopPromotable):
     def finish(self) -> None:
         config = self._worker.config
         if config.timeout_graceful_shutdown is None:
-            # A response without an end is cut off, rather than its worker killed later.
+            # An endless response is cut off; else its worker would be killed later.
             config.timeout_graceful_shutdown = self._worker.cfg.graceful_timeout
         super().finish()
 
     def _end(self, number: int, frame: FrameType | None) -> None:
         if self._loop is None:
-            sys.exit(0)  # uvicorn does not listen to the signal yet
+            sys.exit(0)  # uvicorn does not handle the signal yet
         super()._end(number, frame)
         self.end_main_loop()
 
     def leave_service(self) -> None:
-        self._server = None  # which has all that served
+        self._server = None  # it refers to all server objects
         super().leave_service()
 
     def end_main_loop(self) -> None:
@@ -150,9 +149,9 @@ class UvicornPromotable(LoopPromotable):
             loop.call_soon_threadsafe(self._stop_accepting, loop)
 
     def _stop_accepting(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take no more connections; those that are taken get the time to send their request."""
+        """Stop accepting connections; those that are accepted get time to send their request."""
         if isinstance(loop, asyncio.BaseEventLoop):
-            # Not closed yet: asyncio would drop connections that it has just taken.
+            # The sockets stay open: asyncio would drop connections that it has just accepted.
             for listener in (one for server in self._server.servers for one in server.sockets):
                 loop.remove_reader(listener.fileno())
         else:

@@ -1,9 +1,9 @@
 """A gunicorn worker of gevent's that may become a mold: the end of its hub.
 
-The worker finishes its requests as at TERM, and its hub is destroyed with all that waits in it.
-What the mold does between its forks must not make greenlets wait, so it gets the system's own
-functions back where it needs them; each new worker has gevent's again, before it does anything.
-Written for the worker `gevent` of gunicorn 23 to 27 and gevent 24.10 to 26.9.
+The worker finishes its requests as at TERM, and its hub is destroyed with all waiting greenlets.
+The mold must not switch greenlets between its forks, so it gets back the original functions that it
+needs; each new worker has gevent's again before it runs other code. Written for the worker `gevent`
+of gunicorn 23 to 27 and gevent 24.10 to 26.9.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from pasture.servers.gunicorn import cooperative
 from pasture.servers.gunicorn.refork.promotion import Promotable, take_signals
 
 _NEEDED = ("os", "select", "socket", "time")
-"""Modules of which a mold uses what gevent replaces. Not those of threads: gevent has changed for
-good which thread is the main one."""
+"""Modules whose original functions a mold uses; those of threads cannot be restored."""
 
 _MAX_NAMES = 5
 
@@ -51,18 +50,18 @@ class GeventPromotable(Promotable):
         super().leave_service()
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """Things that do not survive a fork; the hub is destroyed if there are none."""
+        """Hazards of a fork; the hub is destroyed if there are none."""
         found = (*(h for h in super().hazards() if h.kind is not Reason.GEVENT_HUB),)
         found += tuple(_greenlets())
         if not found:
             hub = gevent.get_hub()
             hub.destroy(destroy_loop=True)
-            greenlet.throw(hub)  # it has come to the end of its loop and waits there for good
+            greenlet.throw(hub)  # its loop has ended and it waits for ever
         return found
 
 
 def _greenlets() -> Iterator[Hazard]:
-    """Those that have started and not ended, except this one and the hub."""
+    """Greenlets that have started and not ended, except this one and the hub."""
     hub: Any = gevent.get_hub()
     if hub._threadpool is not None:
         hub._threadpool.kill()

@@ -30,16 +30,16 @@ from pasture.scoreboard.board import Row
 from pasture.serving import learned
 
 LOOK = signal.SIGURG
-"""Sent to a worker after a message. Ignored by a process that does not know it yet."""
+"""Signal to a worker after a message. A process without the handler ignores it."""
 
 WAKE = signal.SIGCHLD
-"""Sent to the arbiter. It then looks after its children, and after what they show."""
+"""Signal to the arbiter, which then checks its children and their entries."""
 
 _current: Promotable | None = None
 
 
 class Promotable:
-    """The present worker of this process, and the generation that it was promoted to, or None."""
+    """The worker of this process, and the generation that it was promoted to, or None."""
 
     def __init__(self, worker: Any, channel: Channel, row: Row) -> None:
         self.generation: int | None = None
@@ -52,7 +52,7 @@ class Promotable:
         worker.run = self.run
 
     def run(self) -> None:
-        """In place of the worker's own `run`, as the last thing of `init_process`."""
+        """Replaces the worker's own `run`, the last step of `init_process`."""
         global _current
         _current = self
         signal.signal(LOOK, self._look)
@@ -67,7 +67,7 @@ class Promotable:
         self.row.show_serving(False)
 
     def begin(self) -> None:
-        """Say that this worker serves, right before the main loop."""
+        """Report that this worker serves, right before the main loop."""
         self.row.show_serving(True)
         self.wake_arbiter()
 
@@ -78,7 +78,7 @@ class Promotable:
             signal.alarm(max(1, int(self._worker.cfg.graceful_timeout)))
 
     def _look(self, number: int, frame: FrameType | None) -> None:
-        """Signal handler: there is a message. After a promotion they are the mold's."""
+        """Signal handler: a message has arrived. After a promotion the mold reads messages."""
         while self.generation is None:
             message = self.channel.receive()
             if message is None or message.word == "closed":
@@ -90,11 +90,11 @@ class Promotable:
                 self.finish()
 
     def finish(self) -> None:
-        """Have the main loop finish its requests and return. In a signal handler."""
+        """Have the main loop finish its requests and return. Called in a signal handler."""
         self._worker.handle_exit(signal.SIGTERM, None)
 
     def has_answered(self) -> None:
-        """After each request, once it has been counted."""
+        """Called after each request, once it has been counted."""
         if close.unsafe_reason() is not None:
             self.row.show_unsafe()
         limit = self.row.limit
@@ -107,10 +107,10 @@ class Promotable:
         try:
             os.kill(self._worker.ppid, WAKE)
         except OSError:
-            pass  # of another user, or gone: it looks by itself, or never
+            pass  # another user's, or gone
 
     def become_mold(self) -> AbstractContextManager[None]:
-        """A context for the life as a mold; the workers that it forks leave it."""
+        """The context of a mold's life; the workers that it forks leave it."""
         return nullcontext()
 
     def handle_end(self, number: int, frame: FrameType | None) -> None:
@@ -118,7 +118,7 @@ class Promotable:
         Worker.handle_quit(self._worker, number, frame)
 
     def leave_service(self) -> None:
-        """Let go of what the main loop leaves open, except listeners. After `run`."""
+        """Close what the main loop leaves open, except listeners. After `run`."""
         global _current
         learned.stop()
         _current = None
@@ -129,11 +129,11 @@ class Promotable:
         threads = getattr(self._worker, "tpool", None)
         if threads is not None:
             threads.shutdown(wait=True)
-            # A thread that has been joined may still be about to give up its state.
+            # A joined thread may still hold its state for a moment.
             wait_for(lambda: native().python_threads() <= threading.active_count())
         if hasattr(tempfile, "_name_sequence"):
-            # 2.5 KB from the making of this worker's heartbeat file in its mold: sealed it would be
-            # kept in this generation and in each one after it. `tempfile` makes it again.
+            # 2.5 KB from this worker's heartbeat file, made in its mold: a seal would keep it in
+            # this # and each later generation. `tempfile` makes it again.
             tempfile._name_sequence = None
         for listener, number in zip(self._listeners, self._kept, strict=True):
             if listener.sock is None or listener.sock.fileno() == -1:
@@ -142,12 +142,12 @@ class Promotable:
                 os.close(number)
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """Things that are open or run in this process and do not survive a fork."""
+        """Hazards of a fork that are open or run in this process."""
         return survey.survey()
 
 
 def take_signals(worker: Any) -> None:
-    """Have a mold's signals handled as those of a plain worker, whatever its loop has done."""
+    """Give a mold the signal handlers of a plain worker, whatever its loop has set."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for number, handler in {
         signal.SIGQUIT: partial(Worker.handle_quit, worker),
@@ -159,7 +159,7 @@ def take_signals(worker: Any) -> None:
 
 
 def wait_for(is_so: Callable[[], bool]) -> None:
-    """Wait a second at most for threads that end by themselves."""
+    """Wait at most a second for threads that end by themselves."""
     deadline = time.monotonic() + 1.0
     while not is_so() and time.monotonic() < deadline:
         time.sleep(0.001)

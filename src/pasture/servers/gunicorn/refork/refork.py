@@ -74,7 +74,7 @@ class Refork:
     # --- What is to be done ------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Carry out what the life cycle wants, until there is nothing more for now."""
+        """Carry out the life cycle's orders, until there are none for now."""
         for mold in self._children.molds:
             self._hear(mold)
         wanted = self._arbiter.num_workers
@@ -120,7 +120,7 @@ class Refork:
 
     def _total_pss_bytes(self) -> int | None:
         def wait() -> None:
-            time.sleep(0.02)  # most likely one of them is about to end
+            time.sleep(0.02)  # probably one of them is about to end
             self._arbiter.reap_workers()
 
         def read() -> int | None:
@@ -132,7 +132,7 @@ class Refork:
         return total
 
     def _hear(self, mold: Worker) -> None:
-        """Take what a mold has to say: how its promotion came out, and nothing more."""
+        """Read a mold's message, which is only the outcome of its promotion."""
         now = time.monotonic()
         while (message := mold.channel.receive()) and message != CLOSED:
             has_answered, mold.has_answered = mold.has_answered, True
@@ -142,7 +142,7 @@ class Refork:
                 self._cycle.sealed(mold.pid, now)
             elif message.word == "refused" and not has_answered:
                 self._cycle.refused(mold.pid, printable(message.values["why"]), now)
-            else:  # it runs other code than it was started with
+            else:  # its code was replaced
                 self._log.error("pasture: mold %s is killed: %s", mold.pid, SENT_WHAT_NO_MOLD_SENDS)
                 mold.channel.close()
                 if mold is self._first_mold:
@@ -152,12 +152,12 @@ class Refork:
     # --- Spawning ----------------------------------------------------------------------
 
     def order(self, generation: int) -> None:
-        """Have the mold of a generation fork a worker, and let the life cycle know."""
+        """Have the mold of a generation fork a worker, and report it to the life cycle."""
         mold = self._children.mold_of(generation) if generation else self._first_mold
         try:
             worker = self._spawner.order(generation, mold)
         except SpawnFailed as error:
-            if error.for_now:  # the mold is as good as before
+            if error.for_now:  # the mold is still good
                 self._arbiter.try_again_later(error)
                 return
             if mold is not None and error.mold_is_at_fault:
@@ -172,7 +172,7 @@ class Refork:
             self._log.info("pasture: worker %s of generation %s", worker.pid, generation)
 
     def reload(self) -> None:
-        """Load the application again; all goes on as before where `Spawner.load` raises."""
+        """Load the application again; if `Spawner.load` raises, nothing changes."""
         before, self._first_mold = self._first_mold, None
         try:
             self._first_mold = self._spawner.load()
@@ -184,10 +184,10 @@ class Refork:
         self._cycle.reload(time.monotonic())
 
     def _can_load(self) -> bool:
-        """Whether there is a mold of generation 0, after an attempt to make one."""
+        """Whether a mold of generation 0 exists, after an attempt to make one."""
         if self._first_mold is not None:
             return True
-        self._arbiter.reap_workers()  # the mold before it may have ended by itself
+        self._arbiter.reap_workers()  # the previous mold may have ended by itself
         if time.monotonic() < self._no_load_before:
             return False
         try:
@@ -215,7 +215,7 @@ class Refork:
         return False
 
     def _dismiss_first_mold(self) -> None:
-        """End it: it is not needed any more, and no process shares its memory."""
+        """End the first mold: it is not needed any more, and no process shares its memory."""
         if self._first_mold is not None:
             self._first_mold.channel.close()
             self._first_mold = None
@@ -223,7 +223,7 @@ class Refork:
     # --- Ends --------------------------------------------------------------------------
 
     def reap_all(self) -> None:
-        """Wait for all that have ended: workers, molds, and orphans of either."""
+        """Reap all that have ended: workers, molds, and orphans of either."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -234,7 +234,7 @@ class Refork:
             self.reap(pid, status)
 
     def reap(self, pid: int, status: int) -> None:
-        """Take note of an end; raises HaltServer where generation 0 cannot fork or boot workers."""
+        """Record an end; raises HaltServer if generation 0 cannot fork or boot workers."""
         arbiter = self._arbiter
         if (ended := self._children.by_pid.get(pid)) and ended.role != "worker":
             self._hear(ended)  # its last words, such as why it refused
@@ -267,11 +267,11 @@ class Refork:
             self._load_again_later(SpawnFailed("no worker can be forked"), _LOAD_AGAIN_S)
 
     def kill_molds_that_hang(self) -> None:
-        """Those whose heartbeat is older than gunicorn's timeout, and than a seal may take."""
+        """Kill molds with a heartbeat older than gunicorn's timeout and the limit of a seal."""
         longest_s = max(self._arbiter.timeout, _SEAL_S)
         for mold in self._children.molds:
             if self._board.status(mold.slot).ready:
-                continue  # it finishes its requests; the life cycle has the clock
+                continue  # it finishes its requests; the life cycle watches its time
             try:
                 beat_at = mold.handle.tmp.last_update()
             except (OSError, ValueError):  # as gunicorn does with its workers
@@ -284,7 +284,7 @@ class Refork:
             _signal(mold.pid, number)
 
     def dismiss_molds(self) -> None:
-        """The server ends. From now on one that still has requests is a worker again."""
+        """Dismiss the molds of a server that ends. A mold with requests is a worker again."""
         for mold in self._children.molds:
             if self._board.status(mold.slot).ready:
                 mold.role = "worker"
@@ -292,7 +292,7 @@ class Refork:
             mold.channel.close()
 
     def end_molds(self) -> None:
-        """Wait a second for their end, then kill those that are left."""
+        """Wait a second for the molds' end, then kill those that are left."""
         deadline = time.monotonic() + 1.0
         while self._children.molds and time.monotonic() < deadline:
             self._arbiter.reap_workers()

@@ -1,8 +1,8 @@
 """gunicorn's master process with reforks.
 
-Owns which of gunicorn's methods a `Refork` takes over, and whether there is one. Written for
-gunicorn 23 to 27; takes the place of spawn_worker, manage_workers and reap_workers of its Arbiter,
-and reports the same figures.
+Owns the choice of gunicorn's methods that a `Refork` takes over, and whether one is made. Written
+for gunicorn 23 to 27; takes the place of spawn_worker, manage_workers and reap_workers of its
+Arbiter, and reports the same figures.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ABLE = (
 
 
 class ReforkingArbiter(SealingArbiter):
-    """An arbiter whose workers become parents, unless something speaks against it."""
+    """An arbiter whose workers become parents, unless something prevents it."""
 
     after_answer: Callable[[], object] | None = staticmethod(has_answered)
     _last_logged_active_worker_count: int | None
@@ -56,24 +56,24 @@ class ReforkingArbiter(SealingArbiter):
     # --- Start, reload, end ------------------------------------------------------------
 
     def _load_application(self, asked_for: bool) -> None:
-        """Leave it to the mold of generation 0, which can be ended later."""
+        """Leave the load to the mold of generation 0, which can be ended later."""
         if self._why_not() is not None:
             super()._load_application(asked_for)
 
     def start(self) -> None:
-        """Before the first fork."""
+        """Prepare the refork, before the first fork."""
         super().start()
         reason, schedule = self._why_not(), self.settings.refork
         if reason is not None or schedule is None:
             self.log.warning(PREFIX + NO_REFORK, reason)
             return
-        self._import_control_server()  # asyncio, which applications have too: one copy for all
-        # The application is not here: shared are the interpreter and the server's code.
+        self._import_control_server()  # asyncio, which applications use, too: one copy for all
+        # This process lacks the application: it shares the interpreter and the server's code.
         heap = tuple(step for step in self.settings.policy.heap if step != "gather-code")
         seal(replace(self.settings.policy, prepare=(), heap=heap))
         board = recorder.scoreboard()
         if board is None:
-            self.log.warning(PREFIX + NO_REFORK, "there is no memory for a scoreboard")
+            self.log.warning(PREFIX + NO_REFORK, "memory for a scoreboard is missing")
             return
         self._refork = Refork(self, schedule, board)
         self._reap_all = self._refork.reap_all
@@ -88,7 +88,7 @@ class ReforkingArbiter(SealingArbiter):
         if asgi.is_of(self.worker_class, cooperative.OF_GEVENT) and gevent_has_patched():
             return "gevent's patches are in before pasture's: leave them out of gunicorn.conf.py"
         try:
-            native().adopt_orphans()  # those that molds fork; not inherited by a process in between
+            native().adopt_orphans()  # of molds; processes in between do not inherit this
         except UnsupportedInterpreter as error:
             return error.message
         except OSError as error:
@@ -96,7 +96,7 @@ class ReforkingArbiter(SealingArbiter):
         return None
 
     def reload(self) -> None:
-        """HUP: new workers of new code; the old ones go on where that cannot be loaded."""
+        """HUP: start workers with new code; the old ones go on if it cannot be loaded."""
         self._reloading = True
         try:
             super().reload()
@@ -106,7 +106,7 @@ class ReforkingArbiter(SealingArbiter):
             self._reloading = False
 
     def stop(self, graceful: bool = True) -> None:
-        """End all; a promoted worker that still has requests is waited for as any other."""
+        """End all; a promoted worker with requests is awaited like any worker."""
         self._stopping = True
         if self._refork is None:
             super().stop(graceful)
@@ -116,7 +116,7 @@ class ReforkingArbiter(SealingArbiter):
         self._refork.end_molds()
 
     def unlink_and_end(self, status: int) -> NoReturn:
-        if os.getpid() != self.pid:  # a mold: what would be unlinked is the arbiter's
+        if os.getpid() != self.pid:  # in a mold: the files are the arbiter's
             sys.stdout.flush()
             os._exit(status)
         super().unlink_and_end(status)
@@ -134,12 +134,12 @@ class ReforkingArbiter(SealingArbiter):
         self._workers_are_forked()
 
     def try_again_later(self, error: Exception) -> None:
-        """The system has nothing for a process now."""
+        """Retry later: the system lacks resources for a process."""
         wait_s = self.backoff.failed(monotonic())
         self.log.error("pasture: no new worker: %s; next try in %.0f s", error, wait_s)
 
     def spawn_worker(self) -> Any:
-        """Called by gunicorn at HUP, as often as there are to be workers."""
+        """Called by gunicorn at HUP, once for each worker."""
         if self._refork is None:
             return super().spawn_worker()
         if self._reloading:
@@ -161,7 +161,7 @@ class ReforkingArbiter(SealingArbiter):
             self._refork.signal_molds(signal.SIGUSR1)
 
     def handle_chld(self, *signal_and_frame: Any) -> None:
-        """SIGCHLD. In gunicorn 23 a signal handler, which may run in the middle of anything."""
+        """Handle SIGCHLD. In gunicorn 23 this is a signal handler, which may run at any moment."""
         if signal_and_frame and self._refork is not None and not self._stopping:
             self.wakeup()
             return
@@ -170,14 +170,14 @@ class ReforkingArbiter(SealingArbiter):
     handle_cld = handle_chld
 
     def kill_worker(self, pid: int, number: int) -> None:
-        """Signal a worker; forget one that a hook of the user's has waited for."""
+        """Signal a worker; forget one that a hook of the user's has reaped."""
         if self._refork is None or is_own_child(pid):
             super().kill_worker(pid, number)
         else:
             self._refork.reap(pid, 0)
 
     def _report_workers(self) -> None:
-        """The figures that gunicorn's own manage_workers gives to statsd."""
+        """Send the figures of gunicorn's own manage_workers to statsd."""
         count = min(len(self.WORKERS), self.num_workers)
         if self._last_logged_active_worker_count != count:
             self._last_logged_active_worker_count = count

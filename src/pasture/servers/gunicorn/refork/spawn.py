@@ -1,4 +1,4 @@
-"""How the processes of a reforking gunicorn are forked, and the records that the arbiter keeps.
+"""The forks of a reforking gunicorn, and the arbiter's records of its processes.
 
 The arbiter forks the first mold itself, a mold forks every worker, and the arbiter adopts it.
 Invariant: each process of the tree is a child of the arbiter and has a record in `Children` until
@@ -40,14 +40,14 @@ _FAULTS = {_NO_ANSWER.word: "its mold hangs", MALFORMED.word: SENT_WHAT_NO_MOLD_
 _ENDED = "its mold has ended"
 
 _LOADS = 3
-"""In a row, if the mold that loads is ended from outside: by the system for want of memory, say."""
+"""Number of tries if the loading mold is killed from outside, as by the kernel without memory."""
 
 _END_S = 1.0
-"""A process that has closed its channel is about to end."""
+"""Timeout for the end of a process that has closed its channel."""
 
 
 class NotLoaded(Exception):
-    """The application cannot be loaded, with the exit code of the process that tried it."""
+    """The application cannot be loaded; has the exit code of the process that tried it."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"the application cannot be loaded (exit code {status})")
@@ -55,22 +55,21 @@ class NotLoaded(Exception):
 
 
 class HoldsHazard(Exception):
-    """The application's import holds what a fork breaks; the text says what."""
+    """The application's import holds hazards of a fork; the text names them."""
 
 
 class LoadEnded(Exception):
     """The process that loads the application was ended each time: by a signal, or with exit code 0.
-
-    The application may be as good as any.
+    The application itself may be good.
     """
 
 
 class SpawnFailed(Exception):
-    """There is no new process; the text says why.
+    """No process was made; the text says why.
 
     Attributes:
-        mold_is_at_fault: it has not answered, or not as a mold does: it is to be killed.
-        for_now: the system had nothing for it; the same may succeed later.
+        mold_is_at_fault: the mold has not answered, or wrongly: it is to be killed. for_now: the
+        system lacked resources; a later try may succeed.
     """
 
     def __init__(self, why: str, *, mold_is_at_fault: bool = False, for_now: bool = False) -> None:
@@ -80,7 +79,7 @@ class SpawnFailed(Exception):
 
 
 def has_ended(child: int) -> bool:
-    """Whether a child of this process waits to be waited for."""
+    """Whether a child of this process has ended and is not reaped."""
     options = os.WEXITED | os.WNOHANG | os.WNOWAIT
     return os.waitid(os.P_PID, child, options) is not None
 
@@ -93,7 +92,7 @@ def is_stopped(child: int) -> bool:
 
 
 class Spawner:
-    """Forks one process, which loads the application, and adopts those that molds fork."""
+    """Forks the process that loads the application, and adopts those that molds fork."""
 
     def __init__(self, arbiter: SealingArbiter, board: Scoreboard, children: Children) -> None:
         self._arbiter, self._board, self._children = arbiter, board, children
@@ -104,7 +103,7 @@ class Spawner:
         Raises:
             HoldsHazard: its import is not safe to fork.
             NotLoaded: it ended by itself instead.
-            LoadEnded: it was ended, and so were those after it.
+            LoadEnded: it was killed, and so were its successors.
             SpawnFailed: the system has no process for it now.
         """
         for _ in range(_LOADS):
@@ -124,7 +123,7 @@ class Spawner:
         """Raises SpawnFailed: the system has no process for it now."""
         mold, there = self._prepare_spawn(0)
         mold.role = "first mold"
-        # The child takes the mask away once it has handlers: the arbiter's would only take note.
+        # The child clears the mask once it has handlers: the arbiter's would only note a signal.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
         try:
             pid = os.fork()
@@ -145,7 +144,7 @@ class Spawner:
     def _await_load(self, mold: Worker) -> int | None:
         """Wait until the application is loaded; returns None, or how the process has ended.
 
-        A load may take as long as it likes. One that is stopped has the workers' timeout.
+        A load has no timeout. A stopped process has the workers' timeout.
         Raises StopIteration where the server is to end.
         """
         goes_on_at = monotonic()
@@ -165,12 +164,12 @@ class Spawner:
             if self._is_to_end():
                 self._end_of(mold, 0.0)
                 raise StopIteration  # as gunicorn's own handler of TERM does
-            # What it has forked may hold the channel open after its end.
+            # Processes that it has forked may keep the channel open after its end.
             if message is not None or has_ended(mold.pid):
                 return self._end_of(mold, _END_S if message == CLOSED else 0.0)
 
     def _end_of(self, mold: Worker, wait_s: float) -> int:
-        """Wait for the end of a mold that does not serve, kill it then, and let go of it."""
+        """Wait for the end of a mold that does not serve, then kill and forget it."""
         deadline = monotonic() + wait_s
         while not has_ended(mold.pid) and monotonic() < deadline:
             sleep(_POLL_S)
@@ -193,16 +192,16 @@ class Spawner:
         return any(number in ENDING for number in waiting)
 
     def let_go_of(self, worker: Worker) -> None:
-        """A process has been reaped."""
+        """Forget a process that has been reaped."""
         worker.channel.close()
         worker.handle.tmp.close()
         self._board.release(worker.slot.number)
         self._arbiter.WORKERS.pop(worker.pid, None)
-        if worker.role != "first mold":  # which was no worker
+        if worker.role != "first mold":  # it was not a worker
             self._arbiter.cfg.child_exit(self._arbiter, worker.handle)
 
     def _live(self, start: Start, arbiters_end: Channel) -> NoReturn:
-        """In the new process: close what is the arbiter's, then live until the end."""
+        """In the new process: close the arbiter's files, then live until the end."""
         arbiters_end.close()
         for sibling in self._children:
             sibling.channel.close()
@@ -211,9 +210,8 @@ class Spawner:
         live(self._arbiter, start, self._board)
 
     def order(self, generation: int, mold: Worker | None) -> Worker:
-        """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at the most.
-
-        Raises SpawnFailed where there is no new worker.
+        """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at most. Raises
+        SpawnFailed if that fails.
         """
         worker, there = self._prepare_spawn(generation)
         files = (there.fileno(), worker.handle.tmp.fileno())
@@ -236,14 +234,14 @@ class Spawner:
             )
         worker.handle.pid = answer.sender
         self._take_in(worker, answer.sender)
-        self._arbiter.WORKERS[answer.sender] = worker.handle  # among those it comes last
+        self._arbiter.WORKERS[answer.sender] = worker.handle  # it comes last among them
         stats = getattr(self._arbiter, "_stats", None)  # from gunicorn 25 on
         if stats is not None:
             stats["workers_spawned"] += 1
         return worker
 
     def _is_new_child(self, pid: int) -> bool:
-        """Whether a worker may be what the kernel calls the sender of its first message.
+        """Whether the sender of a first message, by the kernel, may be a new worker.
 
         The arbiter signals its workers, as root where they are not: only a child of its own that it
         does not know yet becomes one.
@@ -254,7 +252,7 @@ class Spawner:
         return pid not in known and is_own_child(pid)
 
     def _prepare_spawn(self, generation: int) -> tuple[Worker, Channel]:
-        """The record of a new process, and its own end of its channel.
+        """The record of a new process, and that process's end of the channel.
 
         Raises SpawnFailed: the scoreboard is full, or the system has no descriptors or files for it
         now.
@@ -281,14 +279,14 @@ class Spawner:
         self._board.release(worker.slot.number)
 
     def _await_spawn(self, worker: Worker, mold: Worker) -> Message:
-        """The answer of the new worker, or what its mold says instead."""
+        """The answer of the new worker, or its mold's."""
         expected = {worker.channel: "spawned", mold.channel: "not spawned"}
         deadline = monotonic() + FORK_S
         while expected and (left := deadline - monotonic()) > 0:
             for ready in wait_for(list(expected), left):
                 message = ready.receive()
                 if message == CLOSED:
-                    del expected[ready]  # the other one may know why
+                    del expected[ready]  # the other one may have the reason
                 elif message is not None:
                     return message if message.word == expected[ready] else MALFORMED
         return _NO_ANSWER if expected else CLOSED

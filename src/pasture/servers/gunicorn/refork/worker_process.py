@@ -1,12 +1,10 @@
 """The life of a gunicorn worker, and after it that of a mold, in one process.
 
-Does in a loop what gunicorn's spawn_worker does in the child: where a mold forks, the new process
-comes back to the start of the loop and lives as a worker. So the stack is as deep in the hundredth
-generation as in the first.
-
-Invariant: a mold serves no requests, so nothing that a worker's class has of its own is called in
-it. Its heartbeat goes to the file alone: a class may extend `notify` by something that its
-`init_process` makes, or that needs a connection, which the workers would inherit.
+A loop does what gunicorn's spawn_worker does in the child: where a mold forks, the new process
+returns to the start of the loop and lives as a worker. So the stack is as deep in the hundredth
+generation as in the first. Invariant: a mold serves no requests and calls no methods of a worker's
+class. Its heartbeat only touches the file: a class may extend `notify` by a call that needs its
+`init_process`, or a connection, which the workers would inherit.
 """
 
 from __future__ import annotations
@@ -36,14 +34,13 @@ from pasture.serving.moved_import import EndedBySignal, moved_import
 from pasture.trust.untrusted_text import complain
 
 BROKEN_MOLD = 70
-"""Exit code of a worker that cannot boot although others of its generation's parents could.
-gunicorn's own codes would end the whole server."""
+"""Exit code of a later generation's worker that cannot boot; gunicorn's would end the server."""
 
 _IDLE_S = 1.0
 
 
 def make_handle(arbiter: Any, age: int) -> Any:
-    """gunicorn's own object for a worker: the arbiter's, or made in a mold for the one it forks."""
+    """gunicorn's object for a worker, made in the arbiter, or in a mold before its fork."""
     return arbiter.worker_class(
         *(age, arbiter.pid, arbiter.LISTENERS, arbiter.app, arbiter.timeout / 2.0),
         *(arbiter.cfg, arbiter.log),
@@ -63,7 +60,7 @@ def live(arbiter: Any, start: Start, board: Scoreboard) -> NoReturn:
 
 
 def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
-    """Returns in the workers that it forks."""
+    """Live as the first mold. Returns in the workers that it forks."""
     worker = start.worker
     util._setproctitle(f"mold [{arbiter.proc_name}]")
     for number in {*worker.SIGNALS, *ENDING}:
@@ -71,8 +68,8 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
     signal.signal(signal.SIGUSR1, partial(Worker.handle_usr1, worker))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     end_with_parent(arbiter.pid, signal.SIGTERM)
-    generators.observe()  # a worker becomes the parent of others, with all that it has seeded
-    begin_loading(arbiter.settings.policy)  # the fork has made it a child of the arbiter's seal
+    generators.observe()  # a worker becomes a parent, with all generators that it has seeded
+    begin_loading(arbiter.settings.policy)  # it is a child of the arbiter's seal
     moved = moved_import(
         arbiter.settings,
         partial(_leave_to_workers, start.channel),
@@ -91,19 +88,19 @@ def _live_as_first_mold(arbiter: Any, start: Start) -> Start:
         os._exit(arbiter.APP_LOAD_ERROR if is_missing else arbiter.WORKER_BOOT_ERROR)
     arbiter.seal_or_end()
     if "leave" in arbiter.settings.policy.at_exit:
-        exit.install()  # finalization would write to what the workers share
+        exit.install()  # finalization would write to shared pages
     child: Start | None = None
     if start.channel.send("loaded"):
         child = fork_for(start.channel, partial(_make_worker, arbiter), worker.tmp.notify, _IDLE_S)
     if child is None:
-        for number in ENDING:  # in the middle of its end, SystemExit would be an error
+        for number in ENDING:  # SystemExit would be an error here
             signal.signal(number, signal.SIG_DFL)
         sys.exit(0)
     return child
 
 
 def _leave_to_workers(channel: Channel, why: str) -> None:
-    """Have the arbiter start as without pasture. Ends this process."""
+    """Have the arbiter start without pasture. Ends this process."""
     channel.send("plain", why=why)
     os._exit(0)
 
@@ -113,7 +110,7 @@ def _end(*_: object) -> NoReturn:
 
 
 def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
-    """One worker's life. Returns only in the workers that it forks in the course of it."""
+    """The life of a worker. Returns only in workers that it forks later, as a mold."""
     worker = start.worker
     child: Start | None = None
     worker.pid = os.getpid()
@@ -128,7 +125,7 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
                 child = _live_as_mold(arbiter, worker, promotable)
         if child is None:
             sys.exit(0)
-    except SystemExit as end:  # uvicorn's, where the application's lifespan does not start
+    except SystemExit as end:  # by uvicorn, if the application's lifespan fails
         if start.generation and end.code in (arbiter.WORKER_BOOT_ERROR, arbiter.APP_LOAD_ERROR):
             sys.exit(BROKEN_MOLD)
         raise
@@ -152,8 +149,8 @@ def _life(arbiter: Any, start: Start, board: Scoreboard) -> Start:
 
 
 def _promotable(worker: Any, channel: Channel, row: Row) -> Promotable:
-    """The worker as one that may become a mold."""
-    # Only here: other workers need neither asyncio nor gevent.
+    """The `Promotable` of a worker that may become a mold."""
+    # Imported only here: other workers need neither asyncio nor gevent.
     if asgi.is_of(type(worker), cooperative.OF_GEVENT):
         from pasture.servers.gunicorn.refork.gevent_promotion import GeventPromotable
 
@@ -167,7 +164,7 @@ def _promotable(worker: Any, channel: Channel, row: Row) -> Promotable:
 
 
 def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | None:
-    """Seal this process and fork for the arbiter. None in the mold itself, at its end."""
+    """Seal this process and fork for the arbiter. Returns None in the mold itself, at its end."""
     util._setproctitle(f"mold [{arbiter.proc_name}]")
     signal.signal(signal.SIGTERM, promotable.handle_end)
     worker.tmp.notify()
@@ -181,7 +178,7 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         channel.send("refused", why=str(refusal))
         promotable.wake_arbiter()
         return None
-    arbiter.cfg.set("initgroups", False)  # done, and not allowed any more
+    arbiter.cfg.set("initgroups", False)  # the seal is done, and the steps are not allowed any more
     worker.tmp.notify()
     if not channel.send("sealed", report=str(report)):
         return None
@@ -191,10 +188,9 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
 
 
 def _make_worker(arbiter: Any, start: Start) -> Any:
-    """The worker that the arbiter asked for, with the arbiter's file for its heartbeat.
-
-    In the mold, before the fork: the work would be each process's else. A `pre_fork` that fails
-    ends the mold of generation 0, with gunicorn's exit code; another mold is given up.
+    """The worker that the arbiter asked for, with the arbiter's file for its heartbeat. In the
+    mold, before the fork, so that each process need not repeat it. A failing `pre_fork` ends the
+    mold of generation 0, with gunicorn's exit code; another mold is given up.
     """
     worker = make_handle(arbiter, start.age)
     os.dup2(start.files[0], worker.tmp.fileno(), inheritable=False)
