@@ -422,7 +422,7 @@ def seal_steps() -> None:
 def finalizes() -> None:
     """As where a program's last work fails: the interpreter finalizes, and what was sealed ends."""
     sys.modules["__main__"].ends = End()  # type: ignore[attr-defined]
-    exit.before_leaving(lambda: False)
+    exit.before_leaving(lambda flush: False)
     sys.exit(42)
 
 

@@ -68,8 +68,9 @@ def in_own_child():
 def child(n):
     assert value.value == 7 and array[1999] == 1.5 and raw[2 << 20] == b"x"
     assert anonymous[:3] == b"abc" and anonymous[-1:] == b"z" and file[:] == view[:] == b"hello"
-    assert not event.is_set() and lock.acquire(timeout=5)
-    assert slots.acquire(timeout=5) and slots.acquire(timeout=5) and not slots.acquire(timeout=0.01)
+    assert not event.is_set() and lock.acquire(timeout=120)
+    assert slots.acquire(timeout=120) and slots.acquire(timeout=120)
+    assert not slots.acquire(timeout=0.01)
     value.value, array[0], raw[0], anonymous[:1], file[:1] = n, n, bytes([n]), b"A", b"F"
     assert view[:1] == os.pread(number, 1, 0) == b"F" and os.lseek(number, 0, os.SEEK_CUR) == 5
     assert file.size() == os.fstat(number).st_size == 5
@@ -78,14 +79,14 @@ def child(n):
     own = context.Process(target=in_own_child)
     own.start()
     own.join()
-    assert event.is_set() and lock.acquire(timeout=5) and value.value == 99
+    assert event.is_set() and lock.acquire(timeout=120) and value.value == 99
     assert anonymous[:1] == b"C" and file[:2] == b"FW"
     time.sleep(0.1)  # the other one writes meanwhile
     assert (value.value, array[0], raw[0]) == (99, n, bytes([n]))
 
 print(children(child))
 assert value.value == 7 and array[0] == 1.5 and raw[0] == b"\\0" and not event.is_set()
-assert lock.acquire(timeout=5) and anonymous[:3] == b"abc" and file[:] == b"hello"
+assert lock.acquire(timeout=120) and anonymous[:3] == b"abc" and file[:] == b"hello"
 """
     )
     assert out == "[0, 0]\n"

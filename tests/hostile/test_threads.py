@@ -47,7 +47,7 @@ report = pasture.seal()
 """
 
 AGAIN = """
-for _ in range(1000):  # on a busy machine one that wakes now and then is at times found awake
+for _ in range(1000):  # on a busy machine one that is on its way, or wakes now and then, is awake
     if report.sealed: break
     report = pasture.seal()
 """
@@ -59,10 +59,7 @@ print(report.sealed, report.reason, report.step("survey").problems)
 in_child(lambda: len(kept))
 os._exit(0)
 """
-    programs = {
-        name: START.format(body=body) + (AGAIN if "while" in body else "") + show
-        for name, body in WAITS.items()
-    }
+    programs = {name: START.format(body=body) + AGAIN + show for name, body in WAITS.items()}
     outputs = run_each(programs)
     assert outputs.keys() == WAITS.keys()
     for name, out in outputs.items():
@@ -124,7 +121,7 @@ def test_a_thread_of_c_code_counts_although_no_one_knows_its_name(run_program):
         lock = _thread.allocate_lock()
         lock.acquire()
         _thread.start_new_thread(lock.acquire, ())
-        time.sleep(0.1)
+        while not all(one.waits for one in threads.look(_native.python_threads())): pass
         print([(one.name, one.waits) for one in threads.look(_native.python_threads())])
         def count():
             while True: pass

@@ -36,7 +36,8 @@ def test_units_of_systemd_are_units(tmp_path: Path) -> None:
         )
         (tmp_path / unit.name).write_text("\n".join(lines) + "\n")
     units = sorted(tmp_path.iterdir())
-    done = subprocess.run([verify, "verify", *units], capture_output=True, text=True, timeout=60)
+    words = [verify, "verify", *units]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S)
     said = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "mysite" in line]
     assert len(units) == 7 and not said, done.stderr
 

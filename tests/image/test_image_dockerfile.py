@@ -29,7 +29,7 @@ from pasture_tools.launch.ports import free_port
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
 DOCKERFILE = Path(__file__).parents[2] / "examples" / "containers" / "image.Dockerfile"
-TIMEOUT_S = 90
+TIMEOUT_S = 300
 SITE = """\
 import sys
 def application(environ, start_response):
@@ -132,7 +132,7 @@ def answer(port: int, server: subprocess.Popen[bytes]) -> bytes:
     deadline = time.monotonic() + TIMEOUT_S
     while time.monotonic() < deadline and server.poll() is None:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as found:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as found:
                 return bytes(found.read())
         except OSError:
             time.sleep(0.1)

@@ -32,7 +32,7 @@ from pasture_tools.launch.session import Group
 
 pytestmark = [pytest.mark.once, pytest.mark.integration, pytest.mark.timeout(600)]
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 300.0
 STARTED = "pasture-python: started from the image"
 HELD = '''\
 """The site with a request and two tasks that are at work until a file is there."""

@@ -66,7 +66,7 @@ def test_workers_of_xdist_come_out_of_an_image(own_images: Images) -> None:
 # Started as JupyterLab starts it, which puts its own process id into the kernel's environment.
 KERNEL = """
 from jupyter_client.manager import start_new_kernel
-kernel, client = start_new_kernel(kernel_name="image", startup_timeout=60)
+kernel, client = start_new_kernel(kernel_name="image", startup_timeout=300)
 for cell in (
     "print(6 * 7)",
     "from ipykernel.kernelapp import IPKernelApp as A; import os; a = A.instance()",

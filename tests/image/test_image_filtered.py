@@ -37,7 +37,7 @@ def run(images: Images, name: str, program: Path, source: str) -> tuple[bytes, b
         "PASTURE_IMAGE": str(images.image),
         "PASTURE_IMAGE_VERBOSE": "1",
     }
-    done = subprocess.run(words, env=environ, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(words, env=environ, capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 

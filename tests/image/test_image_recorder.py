@@ -79,7 +79,7 @@ def recorded(*filters: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     record = os.memfd_create("record")
     words = [word for name in filters for word in (sys.executable, str(FILTERED), name)]
     command = [*words, str(STUB), "--pasture-record", str(record), sys.executable, "-c", LOOKS]
-    done = subprocess.run(command, pass_fds=[record], capture_output=True, check=False, timeout=60)
+    done = subprocess.run(command, pass_fds=[record], capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     with open(record, "rb") as file:  # noqa: PTH123
         file.seek(0)
@@ -116,8 +116,8 @@ def test_what_a_program_and_its_children_look_at_is_recorded() -> None:
 def test_what_cannot_be_recorded_is_not_run(refused: str) -> None:
     command = [sys.executable, FILTERED, refused]
     command += [STUB, "--pasture-record", "1", "/bin/echo", "ran"]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, check=False, timeout=300)
     assert done.stdout == b""
     assert b"cannot be recorded: seccomp" in done.stderr
-    done = subprocess.run([*command[3:-2], "/none"], capture_output=True, check=False, timeout=60)
+    done = subprocess.run([*command[3:-2], "/none"], capture_output=True, check=False, timeout=300)
     assert b"cannot be recorded: /none: No such file" in done.stderr

@@ -68,14 +68,15 @@ def ways_to_end() -> list[str]:
 
 @pytest.mark.interpreter
 def test_programs_out_of_a_file_end_in_each_way_as_by_python(images: Images) -> None:
-    script = str(PROGRAMS / "exit_ways.py")
     file = images.folder / "left"
+    words = (str(PROGRAMS / "exit_ways.py"), "main", "", str(file))
+    assert images.why(*words, "run_to_the_end") == ""
     differs = {}
     for way in ways_to_end():
         seen = []
         for run in (images.python, images.run):
             file.unlink(missing_ok=True)
-            ended = run("-W", "ignore", script, "main", "", str(file), way)
+            ended = run(*words, way)
             left = file.read_text() if file.exists() else None
             errors = re.sub(b"0x[0-9a-f]+", b"ADDRESS", ended.err)
             is_lost = ended.status == STDOUT_LOST

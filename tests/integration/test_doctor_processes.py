@@ -91,7 +91,7 @@ def test_children_that_were_started_anew_are_counted_as_such():
         ".start()\nprint(flush=True)\nsys.stdin.read()\n"
     )
     with running(program) as pid:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while not tree.spawned_workers(pid) and time.monotonic() < deadline:
             time.sleep(0.02)  # the child is forked, and becomes another program a moment later
         [worker] = tree.spawned_workers(pid)

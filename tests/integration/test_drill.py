@@ -381,7 +381,7 @@ def test_the_right_cause_is_named_first(
     doctor, top = said("doctor", master), said("top", "--once", master)
     headline, *rest = said("explain", master) if case.explain else [""]
     causes = [line for line in rest if line.startswith("- ")]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + TIMEOUT_S
     while case.alerts != firing(base).keys() and time.monotonic() < deadline:
         time.sleep(0.5)
     alerts = firing(base)

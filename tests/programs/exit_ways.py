@@ -7,7 +7,7 @@ seals (nested), a process of multiprocessing (process), or one of a pool (pool).
 line that names the way before its process is forked, and one before the parent itself ends. Without
 pasture (`plain`) and with a policy, the two runs must look the same from outside.
 
-    python exit_ways.py main WAY
+    python exit_ways.py main "" FILE WAY
 
 ends the process itself.
 """
@@ -21,6 +21,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -656,6 +657,7 @@ def main(policy, host, ways):
 if __name__ == "__main__":
     atexit.register(print, "registered before anything")
     if sys.argv[1] == "main":
+        warnings.simplefilter("ignore")  # with -W it would not start out of an image
         WAYS[sys.argv[-1]]()
     else:
         policy, host, _, *ways = sys.argv[1:]

@@ -40,7 +40,7 @@ def test_marks_that_come_by_the_clock_are_counted_for_each_worker() -> None:
 
 def test_a_mark_counts_once_for_each_message_that_holds_it() -> None:
     with module("sink").Sink() as sink:
-        connection = http.client.HTTPConnection("127.0.0.1", sink.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", sink.port, timeout=120)
         for body in (b"mark-log-7-0- mark-log-7-0-", b"mark-log-7-0-"):
             connection.request("POST", "/v1/logs?of=mark-trace-7-1-", body)
             connection.getresponse().read()

@@ -78,7 +78,7 @@ class Suite:
 
     def run(self, *options: str) -> Run:
         process = self.start(*options)
-        output, _ = process.communicate(timeout=150)
+        output, _ = process.communicate(timeout=300)
         print(output)
         return Run(process.returncode, output, self.folder / "junit.xml")
 

@@ -36,7 +36,7 @@ _GOES_ROUND = sys.version_info >= (3, 15)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-LastWork = Callable[[], bool]
+LastWork = Callable[[Callable[[], None]], bool]
 """Returns whether the process can be left; if not, the interpreter finalizes as usual."""
 
 sealed_in = 0
@@ -133,9 +133,13 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
     if _GOES_ROUND and not all(one.daemon for one in others):
         return Ending.AGAIN, 0.0
     if _last_work is not None:
-        # A collection may close the file below a buffer before the buffer is written.
-        open_files.flush(wait)
-        if not _last_work():
+
+        def flush() -> None:
+            _stop_handling_signals()
+            open_files.flush(wait)
+
+        if not _last_work(flush):
+            open_files.flush(wait)
             _finalize_before_modules()
             return Ending.FINALIZE, 0.0
     return _write_all(wait), wait.left_s

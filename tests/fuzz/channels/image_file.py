@@ -25,7 +25,7 @@ PYTHON, STUB = str(BIN / "python"), str(BIN / "pasture-python")
 PROGRAM = ("-c", "import json; print(json.dumps([1]))")
 OS_PAGE = 4096
 CHECKSUM_AT = 16
-MAX_S = 30.0
+MAX_S = 300.0
 
 Change = Callable[[_Header, Random], _Header]
 

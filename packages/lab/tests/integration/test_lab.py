@@ -51,7 +51,7 @@ def lab(tmp_path_factory):
     results = tmp_path_factory.mktemp("lab") / "results"
     command = [sys.executable, "-m", "pasture", "lab", "micro", "--quick"]
     done = subprocess.run(
-        [*command, "--results", str(results)], capture_output=True, text=True, timeout=120
+        [*command, "--results", str(results)], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     return results, done
@@ -73,7 +73,7 @@ def test_a_second_run_takes_what_is_kept(lab):
     before = json.loads((results / "report.json").read_text())
     command = [sys.executable, "-m", "pasture", "lab", "micro", "--quick"]
     done = subprocess.run(
-        [*command, "--results", str(results)], capture_output=True, text=True, timeout=60
+        [*command, "--results", str(results)], capture_output=True, text=True, timeout=300
     )
     assert "5 runs, 5 of them kept from before: about nothing to run" in done.stderr
     assert json.loads((results / "report.json").read_text()) == before
@@ -212,7 +212,7 @@ def test_httperf_reaches_uwsgi_through_nginx(bench, monkeypatch):
         nginx.in_front(bench, server.port, speaks_uwsgi=True) as port,
     ):
         assert get(port) == 200
-        rate = httperf.send(bench, port, 5, timeout_s=60)
+        rate = httperf.send(bench, port, 5, timeout_s=300)
     assert (rate.connections, rate.answered) == (5, 5)
     assert rate.a_second > 0
 

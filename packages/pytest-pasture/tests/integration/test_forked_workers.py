@@ -159,7 +159,7 @@ def test_no_worker_outlives_an_interrupt(suite: Any) -> None:
     while len(started := list(suite.folder.glob("started-*"))) < 2:
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == 2, output
     for path in started:
         assert not Path(f"/proc/{path.name.removeprefix('started-')}").exists()
@@ -238,7 +238,7 @@ def test_a_loop_of_a_module_is_woken_in_the_worker_that_waits(suite: Any) -> Non
     assert suite.forked("-n", "3").counts == {"passed": 40}
     suite.collected("-n", "3")
     both = [suite.start("--keep", "-n", "3", f"--basetemp={n}") for n in range(2)]
-    assert [one.wait(timeout=60) for one in both] == [0, 0]
+    assert [one.wait(timeout=300) for one in both] == [0, 0]
     suite.kept("-n", "3", "--fork-each")
 
 

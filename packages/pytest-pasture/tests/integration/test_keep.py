@@ -169,7 +169,7 @@ def slow(project: Any) -> tuple[subprocess.Popen[str], Path]:
 def test_a_signal_ends_the_run_and_not_what_is_kept(project: Any, number: int) -> None:
     process, worker = slow(project)
     os.killpg(process.pid, number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode == (2 if number == signal.SIGINT else -number), output
     while number != signal.SIGINT and worker.exists():
         pass  # as under plain xdist, it sees that its controller has gone
@@ -205,10 +205,10 @@ def test_two_runs_at_once_and_an_end_in_their_midst(project: Any) -> None:
     stop = project.start("--keep-stop")
     project.write("go", "")
     for one in both:
-        output, _ = one.communicate(timeout=60)
+        output, _ = one.communicate(timeout=300)
         assert one.returncode == 0, output
         assert " tests, kept for " in output
-    assert "ended 1 kept process" in stop.communicate(timeout=60)[0]
+    assert "ended 1 kept process" in stop.communicate(timeout=300)[0]
     assert stop.returncode == 0
     assert project.collected()[1] == ""
 

@@ -12,6 +12,7 @@ import gc
 import os
 import sys
 import weakref
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -50,8 +51,11 @@ def begin_program() -> None:
     exit.take_over_files()
 
 
-def finish() -> bool:
+def finish(flush_files: Callable[[], None]) -> bool:
     """Clear what came later. As the last thing before output is flushed and the process ends.
+
+    Args:
+        flush_files: a collection may close what lies below a file's buffer before it is written.
 
     Returns:
         Whether that was done. If not, the interpreter has to finalize as usual: a daemon thread
@@ -62,6 +66,7 @@ def finish() -> bool:
         return False
     if native().python_threads() > 1 or _interpreters() > 1 or not _flushes():
         return False
+    flush_files()
     native().begin_finalizing()
     _clear_all()
     return True
