@@ -1,6 +1,5 @@
-"""What `--auto` learns: names of what workers build after the fork, for their parent to build.
-
-`file` has the schema and its only reader, `recorder` what workers note, `trial` and `build` what a
-parent does with it. Runs in servers' processes: the standard library only. docs/auto.md is the
-user's guide.
+"""The data of `--auto`: names of objects that workers build after the fork, for their parent to
+build. `file` has the schema and its only reader, `recorder` the notes of workers, `trial` and
+`build` the parent's part. Runs in servers' processes: the standard library only. docs/auto.md is
+the user's guide.
 """

@@ -1,7 +1,7 @@
 """Builds entries in a process: in the parent before the seal, and before that in a trial's copies.
 
-Each entry is a step of the warm-up's guard, and an effect beyond this process is refused. What went
-wrong is said in words of pasture's, since it goes into the file: a type, never an exception's text.
+Each entry is a step of the warm-up's guard, and an effect beyond this process is refused. Errors
+are reported in pasture's words, since they go into the file: a type, never an exception's text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Gone(Exception):
 
 
 def build(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Build entries, as far as there is time; yields each line, and what was wrong or ""."""
+    """Build entries while there is time; yields each line with its error or ""."""
     try:
         with Guard(step_s=STEP_S, total_s=TOTAL_S) as guard:
             for line in lines:
@@ -55,7 +55,7 @@ def build(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
 def resolve(name: str) -> Any:
     """The object at `MODULE:NAME`, of a module that has been imported; raises without one.
 
-    Attributes that a class or a module makes on demand count as missing: nothing runs.
+    Runs no code: attributes that a class or a module makes on demand count as missing.
     """
     module, _, path = name.partition(":")
     found: Any = sys.modules.get(module)

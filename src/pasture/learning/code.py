@@ -1,7 +1,7 @@
-"""Code objects by name: which ran in a worker, and which of a parent's the seal is to gather.
+"""Code objects by name: those that ran in a worker, and those that the parent's seal gathers.
 
 A name is the module whose file the code was compiled from, and the code's qualified name. Code
-without such a file, as of `eval` or a template, has none. Nothing runs.
+without such a file, from `eval` or a template, has no name. Runs no code of the application.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from pasture.learning.found import contents_of
 
 
 def that_ran(seen: set[int]) -> list[tuple[str, CodeType]]:
-    """Names and code that ran since that was forgotten, as far as no seal has gathered it.
-
-    Empty where that cannot be known. `seen` has the ids of the code that was looked at before.
+    """Names and code objects that ran since the last reset and were not gathered. Empty where that
+    is unknown. `seen` has the ids of code from earlier calls.
     """
     new = [code for code in _codes(ran=True) if id(code) not in seen]
     seen.update(map(id, new))
@@ -27,13 +26,13 @@ def that_ran(seen: set[int]) -> list[tuple[str, CodeType]]:
 
 
 def choose(names: Iterable[str], *, ran: bool) -> None:
-    """Have the next seal gather the code of these names alone; with `ran` what ran here, too."""
+    """Have the next seal gather only the code of these names; with `ran` also what ran here."""
     known = frozenset(names)
     chosen = [id(code) for name, code in _named(_codes(ran=False)) if name in known]
     try:
-        native().choose_code(b"")  # else what was chosen counts as what ran
+        native().choose_code(b"")  # else the chosen code counts as code that ran
         chosen += map(id, _codes(ran=True) if ran else ())
-        native().choose_code(array("Q", chosen or [0]).tobytes())  # 0: no code
+        native().choose_code(array("Q", chosen or [0]).tobytes())  # 0 gathers nothing
     except UnsupportedInterpreter:
         return
 

@@ -1,8 +1,6 @@
-"""Effects that code may have beyond its own process's memory, refused while an entry is built.
-
-An audit hook sees them before they happen, and raises. Those of C code that calls the system by
-itself are not seen here: `trial` looks for what they leave. Source: the table of audit events of
-CPython's documentation.
+"""Effects of code beyond its own process's memory, refused while an entry is built. An audit hook
+sees them before they happen, and raises. It does not see system calls of C code: `trial` looks for
+their traces. Source: the table of audit events of CPython's documentation.
 """
 
 from __future__ import annotations
@@ -36,21 +34,21 @@ _EFFECT_OF = {event: effect for effect, events in _EFFECTS.items() for event in 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 _found: list[str] = []
-"""Of the block that is under way, or the latest."""
+"""Effects in the present block, or in the latest."""
 _thread = 0
 
 
 class EffectRefused(BaseException):
-    """Raised in the place of an effect. No `except Exception` of a library takes it for its own."""
+    """Raised instead of an effect. A library's `except Exception` does not catch it."""
 
 
 class ThreadRefused(EffectRefused, RuntimeError):
-    """The same where the system has no thread: `threading` forgets the thread then."""
+    """Raised instead of a thread's start: `threading` forgets the thread then."""
 
 
 @contextmanager
 def refused() -> Iterator[list[str]]:
-    """Refuse effects of this thread in the block, which does not nest; the list gets them."""
+    """Refuse effects of this thread in the `with` block, which does not nest; yields their list."""
     global _found, _thread
     _found, _thread = [], get_native_id()
     _audit.start()
@@ -64,7 +62,7 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
     effect = _EFFECT_OF.get(event) or (event == "open" and _writes(*arguments[:3]) and "a file")
     if not effect or get_native_id() != _thread:
         return
-    if arguments and "__pycache__" in str(arguments[0]):  # which an import itself makes
+    if arguments and "__pycache__" in str(arguments[0]):  # an import writes it
         return
     _found.append(f"{effect} ({event})")
     raise (ThreadRefused if effect == _THREAD else EffectRefused)(_found[-1])
@@ -72,10 +70,10 @@ def _hear(event: str, arguments: tuple[Any, ...]) -> None:
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:
     writes = flags & _WRITES if isinstance(flags, int) else set(str(mode)) & set("wax+")
-    is_open = isinstance(path, int)  # a descriptor: it was opened before
+    is_open = isinstance(path, int)  # a descriptor of an open file
     return bool(writes) and not is_open and path != os.devnull
 
 
 _audit = Audit(_hear)
 forget = _audit.drop
-"""Takes the hook away, once all is built."""
+"""Removes the hook, once all is built."""

@@ -1,11 +1,11 @@
-"""The file of `--auto`: a line for each name of what workers have built after the fork.
+"""The file of `--auto`: a line for each object that workers have built after the fork.
 
 The first line names the version; each other line is an entry, `KIND VALUE`, or a comment. Once an
 entry was tried, `ok` or `refused` comes before it, and the reason of a refusal after a tab.
 Any line may be deleted. Workers append lines; only a parent replaces the file.
 
 Invariant: a value is a name or a constant of the program's code, by the rule of its kind, and a
-reason is in pasture's words. No value of a request, a cache or a connection fits in.
+reason is in pasture's words. Values of requests, caches or connections do not match the rules.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from pasture.trust import private_files
 from pasture.trust.foreign_files import read_trusted
 
 Entries = Mapping[str, str]
-"""By the line of an entry, `KIND VALUE`, its outcome: `NEW`, `OK`, or the reason of a refusal."""
+"""Outcome by the line of an entry, `KIND VALUE`: `NEW`, `OK`, or the reason of a refusal."""
 
 NEW, OK = "", "ok"
 
 FIRST = "# pasture auto 1"
 _SECOND = "# Written by pasture run --auto: what workers import and run. Any line may be deleted."
 _MAX_BYTES = 8 << 20
-_MAX_CHARACTERS = 2000  # in a line
-_MOST = 20_000  # of one kind
+_MAX_CHARACTERS = 2000  # characters of a line
+_MOST = 20_000  # entries of one kind
 
 _PATTERN = re.compile(r"(\d{1,5}) (\".*\")")
 _TEMPLATE = re.compile(r"(django|jinja) (\S+) ([!-~](?:[ -~]*[!-~])?)")
@@ -38,7 +38,7 @@ _CODE = re.compile(r"([\w.]+):([\w.<>]+)")
 
 
 def is_module(value: str) -> bool:
-    """Whether it is the name of a module that can be imported by it."""
+    """Whether a text is a module name that can be imported."""
     parts = value.split(".")
     return all(part.isidentifier() for part in parts) and parts[0] != "__main__"
 
@@ -60,8 +60,7 @@ KINDS: Mapping[str, Callable[[str], bool]] = {
     # `MODULE:QUALIFIED_NAME` of code that ran. Nothing runs for it, so it is not tried.
     "code": lambda value: (found := _CODE.fullmatch(value)) is not None and is_module(found[1]),
 }
-"""What a value of each kind is, in the order of the file. Modules are in the order in which they
-were learned, the rest is sorted."""
+"""The rule for values of each kind, in the order of the file. All but modules are sorted."""
 
 
 def is_entry(line: str) -> bool:
@@ -71,7 +70,7 @@ def is_entry(line: str) -> bool:
 
 
 def values_of(entries: Entries, kind: str) -> list[str]:
-    """The values of one kind, whatever their outcome."""
+    """The values of one kind, with any outcome."""
     start = f"{kind} "
     return [line.removeprefix(start) for line in entries if line.startswith(start)]
 
@@ -83,10 +82,10 @@ def to_build(entries: Entries, *outcomes: str) -> list[str]:
 
 
 def read(path: Path) -> Entries:
-    """The file's entries; none where there is no file. Other lines are left out.
+    """The file's entries; empty without a file. Other lines are left out.
 
     Raises:
-        UsageError: it cannot be read, another user may write it, or it is of another version.
+        UsageError: it cannot be read, another user may write it, or it has another version.
     """
     if not path.exists():
         return {}
@@ -98,7 +97,7 @@ def read(path: Path) -> Entries:
             hint="remove it, or name another file with --auto=FILE",
         )
     found: dict[str, str] = {}
-    for entry, outcome in map(_parts, lines[:-1]):  # one that is not complete comes last
+    for entry, outcome in map(_parts, lines[:-1]):  # an incomplete line comes last
         if is_entry(entry) and not found.get(entry):
             found[entry] = outcome
     return {line: found[line] for kind in KINDS for line in _in_order(kind, found)}
@@ -121,7 +120,7 @@ def _in_order(kind: str, lines: Iterable[str]) -> Iterable[str]:
 
 
 def write(path: Path, entries: Entries) -> int:
-    """Replace the file; its size in bytes. OSError where that cannot be."""
+    """Replace the file; returns its size in bytes. May raise OSError."""
     lines = [_shown(line, outcome) for line, outcome in entries.items()]
     data = "\n".join((FIRST, _SECOND, *lines, "")).encode()
     private_files.write(path, data)
@@ -135,7 +134,7 @@ def _shown(line: str, outcome: str) -> str:
 
 
 def append(path: Path, lines: Iterable[str], start: int) -> None:
-    """Add those of these entries that the file, which must be there, lacks from `start` on.
+    """Add the entries that the file, which must exist, lacks from `start` on.
 
     Safe for several processes at once. May raise OSError.
     """
@@ -152,7 +151,7 @@ def append(path: Path, lines: Iterable[str], start: int) -> None:
 
 
 def show_pattern(pattern: str, flags: int) -> str:
-    """A regular expression as an entry has it; `pattern_of` undoes it."""
+    """The value of an entry for a regular expression; `pattern_of` reads it."""
     return f"{flags} {json.dumps(pattern)}"
 
 

@@ -1,7 +1,6 @@
-"""What a process has imported, loaded and compiled, looked for in its memory; lines of entries.
-
-Nothing of the application's is called. Templates count that came out of files, and regular
-expressions that are constants of code that ran: others may be made of what a user has typed.
+"""The modules, templates and patterns in a process's memory, as lines of entries. Calls no code of
+the application. Only templates from files count, and regular expressions that are constants of code
+that ran: the rest may contain text that a user has typed.
 """
 
 from __future__ import annotations
@@ -29,12 +28,13 @@ _NO_HOLDERS = frozenset(
         functools._lru_cache_wrapper,
     )
 )
-"""Types of most of what modules hold: none is an environment of Jinja's, or holds one."""
+"""Common types of objects in modules that are not environments of Jinja's and hold none."""
 
 
 def contents_of(thing: Any) -> Mapping[str, Any]:
-    """The dictionary of an object; empty without one. A module that loads itself at the first use
-    of an attribute is not loaded by this."""
+    """The dictionary of an object; empty without one. Does not load a module that loads itself at
+    the first use of an attribute.
+    """
     try:
         held = object.__getattribute__(thing, "__dict__")
     except AttributeError:
@@ -43,9 +43,8 @@ def contents_of(thing: Any) -> Mapping[str, Any]:
 
 
 def modules(names: Iterable[str]) -> list[str]:
-    """The modules of these names that are there; none while one of them is being loaded.
-
-    What that one imports has come to its end before it, and belongs behind it.
+    """Lines for the imported modules among these names; empty while one of them is loading, since
+    the modules that it imports belong behind it.
     """
     found = []
     for name in names:
@@ -81,7 +80,7 @@ def _of_django() -> Iterator[str]:
         loaders = vars(getattr(backend, "engine", None) or object).get("template_loaders", ())
         for loader in loaders:
             for template in list(getattr(loader, "get_template_cache", {}).values()):
-                held = contents_of(template)  # a class of exception stands for a missing one
+                held = contents_of(template)  # an exception class stands for a missing template
                 if _is_path(contents_of(held.get("origin")).get("name")):
                     yield f"template django {alias} {held.get('name')}"
 
@@ -95,7 +94,7 @@ def _of_jinja() -> Iterator[str]:
 
 
 def _environments(kind: type) -> Iterator[tuple[str, Any]]:
-    """Environments that modules hold, or an object of a module, as Flask's application."""
+    """Environments that a module or one of its objects holds, such as Flask's application."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in sys.stdlib_module_names or name.startswith("jinja2"):
             continue

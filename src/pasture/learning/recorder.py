@@ -1,8 +1,7 @@
-"""Notes in each child what it builds for itself, in one file to which all of them append.
-
-A thread looks in each child, at intervals that grow while nothing new comes. Once nothing new has
-come for a while, the child stops and is as it would be without. Invariant: names alone are held, so
-nothing of the program lives longer for it. The thread is the system's own also under gevent.
+"""Records what each child builds for itself, in one file to which all of them append. A thread
+looks in each child, at intervals that grow without news. After a while without news the child stops
+recording. Invariant: it keeps only names, so it extends the life of no object of the program. The
+thread is the system's own also under gevent.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from pasture.observing import Finder
 
 
 def original(module: str, name: str) -> Any:
-    """An attribute of a module of the standard library, also where gevent or eventlet patched it.
+    """The original attribute of a standard-library module, also under gevent's or eventlet's
+    patches.
 
     Source: gevent 26.9 gevent/monkey, `saved`; eventlet 0.40 eventlet/patcher.py, `original`.
     """
@@ -37,9 +37,9 @@ allocate_lock = original("_thread", "allocate_lock")
 start_new_thread = original("_thread", "start_new_thread")
 sleep = original("time", "sleep")
 
-QUIET_S = 120.0  # after the latest news, if there was any, a child stops
+QUIET_S = 120.0  # time without news after which a child stops
 _FIRST_S, _MAX_S = 0.2, 10.0  # between two looks
-_SHARE = 100  # of a child's time one part, at most, is for looks
+_SHARE = 100  # looks take at most one part in this number of a child's time
 _END_S = 1.0
 
 
@@ -62,19 +62,19 @@ class Recorder:
         self._reset()
 
     def _reset(self) -> None:
-        self._thread = Path("/proc/self/task/0")  # its own, once it runs
+        self._thread = Path("/proc/self/task/0")  # the thread, once it runs
         self._asleep = allocate_lock()
         self._looking = allocate_lock()
         self._known: set[str] = set()
         self._codes: set[int] = set()
-        self._imports: dict[str, None] = {}  # in the order of their begin, as an import needs it
+        self._imports: dict[str, None] = {}  # in the order in which imports began
 
     def watch(self, path: Path, size: int, known: Collection[str], *, shows_code: bool) -> None:
         """Have each child of this process record into a file. In the parent, before the seal.
 
         Args:
-            size: that of the file, in bytes, with the entries that are known.
-            shows_code: whether the seal leaves it visible which code has run since.
+            size: of the file with the known entries, in bytes.
+            shows_code: whether code that ran after the seal can be seen.
         """
         if self._path is None:
             os.register_at_fork(after_in_child=self.begin)
@@ -82,7 +82,7 @@ class Recorder:
         self._of_parent = frozenset((*known, *found.templates()))
 
     def begin(self) -> None:
-        """Record from now on. The hook of a fork calls it, and only a child of C code by hand."""
+        """Record from now on. The hook of a fork calls this; a child of C code must call it."""
         if self._owner == os.getpid() or self._path is None:
             return
         self._owner = os.getpid()
@@ -110,10 +110,10 @@ class Recorder:
         start_new_thread(self._run, (os.getpid(),))
 
     def stop(self) -> None:
-        """Write what there is and stop. Also of a process that becomes a parent in its turn."""
+        """Write the record and stop. Also for a process that becomes a parent itself."""
         if self.is_on:
             self.is_on = False
-            with suppress(RuntimeError):  # it is awake
+            with suppress(RuntimeError):  # the thread is awake
                 self._asleep.release()
             self._look()
             self._leave()
@@ -145,7 +145,7 @@ class Recorder:
                 self._leave()
 
     def _look(self) -> bool:
-        """Whether there was something new; it is in the file then."""
+        """Write new entries to the file; returns whether there were any."""
         with self._looking:
             try:
                 known = (self._of_parent, self._known)
@@ -155,7 +155,7 @@ class Recorder:
                 self._known.update(new)
                 return bool(new)
             except RuntimeError:
-                return True  # something has changed while it was looked at: the next look sees it
+                return True  # a dictionary changed size: the next look sees it
             except Exception as error:
                 self._give_up(error)
                 return False
@@ -169,7 +169,7 @@ class Recorder:
             yield from dict.fromkeys(f"code {name}" for name, _ in ran)
 
     def _give_up(self, error: Exception) -> None:
-        """Say why nothing is recorded: in the middle of anything, so without the log's locks."""
+        """Report to stderr why recording stops: at any moment, so without the log's locks."""
         text = f"pasture: auto: process {os.getpid()} records nothing more: {error}\n"
         with suppress(OSError):
             os.write(2, text.encode(errors="backslashreplace"))

@@ -1,9 +1,8 @@
-"""Entries tried, once, in copies of the parent that end after it.
-
-Two processes are forked at the moment at which the parent would build, and build the new entries
-in their order. An entry is refused if it raises or has an effect, if it leaves an open file, a
-thread or a process, if it prints, and if the two copies have made different values of it: a random
-key, a moment, a process's id. Modules of the standard library are left out of that comparison.
+"""Trials of new entries, once each, in copies of the parent that end afterwards. Two processes are
+forked where the parent would build, and build the new entries in their order. An entry is refused
+if it raises or has an effect, if it leaves an open file, a thread or a process, if it prints, or if
+its values differ between the two copies: a random key, a time, a pid. Modules of the standard
+library are left out of that comparison.
 
 Invariant: both processes have ended, and were waited for, when `tried` returns.
 """
@@ -31,10 +30,10 @@ from pasture.learning.found import contents_of
 from pasture.proc import memory_file
 from pasture.proc.parent import end_with_parent
 
-_GRACE_S = 5.0  # after a copy's own limit: C code that never returns to Python sees no alarm
+_GRACE_S = 5.0  # after a copy's own limit: C code that never returns to Python ignores the alarm
 
-THERE = "is there already"  # a module that comes with the application, or an entry before it
-_LATER = "is part of what was refused"  # a module that is tried by itself at the next start
+THERE = "is there already"  # the application or an earlier entry has imported it
+_LATER = "is part of what was refused"  # the module is tried alone at the next start
 
 _COPIES = 2
 _MAX_COUNT = 1 << 31
@@ -44,14 +43,14 @@ _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 _COMPARED = frozenset((str, bytes, int, float, tuple))
 
 Report = Mapping[str, tuple[str, str]]
-"""By entry, what was wrong or "", and a digest of the values of the modules that it imported."""
+"""By entry, its error or "", and a digest of the values of the modules that it imported."""
 
 
 def tried(lines: Sequence[str]) -> dict[str, str]:
-    """The outcome of each entry; those without one had no time, and may be tried again."""
+    """The outcome of each entry; entries that found no time have none and may be tried again."""
     if not lines:
         return {}
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))  # of servers that reap
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGCHLD,))  # for servers that reap
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):
             stream.flush()
@@ -61,7 +60,7 @@ def tried(lines: Sequence[str]) -> dict[str, str]:
             copies.append(_fork(lines))
         deadline = monotonic() + TOTAL_S + _GRACE_S
         first, second = (_report(lines, _read(file, deadline)) for _, file in copies)
-    except OSError:  # the system has no process, or no file, for it now
+    except OSError:  # the system lacks a process or a file now
         return {}
     finally:
         for pid, file in copies:
@@ -121,7 +120,7 @@ def _steps(lines: Iterable[str], output: int) -> Iterator[tuple[str, str, str]]:
 
 
 class _Process(NamedTuple):
-    """What a copy has at one moment that is not in its memory alone."""
+    """State of a copy besides its memory, at one moment."""
 
     files: frozenset[int]
     threads: int
@@ -139,7 +138,7 @@ class _Process(NamedTuple):
     def left_since(self, before: _Process) -> str:
         if new := self.files - before.files:
             mapped = Path("/proc/self/maps").read_text(errors="replace")
-            if any(name_of(file) not in mapped for file in new):  # else of a library that is loaded
+            if any(name_of(file) not in mapped for file in new):  # the file of a loaded library
                 return "keeps a file open"
         if self.has_child and not before.has_child:
             return "starts a process"
@@ -149,7 +148,7 @@ class _Process(NamedTuple):
 
 
 def _digest(modules: Iterable[str]) -> str:
-    """Of the values of modules that may be one process's own; small numbers count something."""
+    """A digest of module values that may differ between processes; small numbers are left out."""
     found = hashlib.blake2b(digest_size=16)
     for name in sorted(modules):
         if name.partition(".")[0] not in sys.stdlib_module_names:
@@ -177,7 +176,7 @@ def _parts(value: Any, depth: int) -> Iterator[str]:
 
 
 def _read(file: int, deadline: float) -> tuple[list[bytes], str]:
-    """The lines that a copy has written, and the reason why there are no more."""
+    """The lines that a copy has written, and why it stopped."""
     data = b""
     while (left_s := deadline - monotonic()) > 0:
         if select.select((file,), (), (), left_s)[0]:
@@ -189,7 +188,7 @@ def _read(file: int, deadline: float) -> tuple[list[bytes], str]:
 
 
 def _report(lines: Sequence[str], read: tuple[list[bytes], str]) -> Report:
-    """What a copy says of each entry. Where it has no end, the next entry is to blame."""
+    """A copy's report on each entry. If it stops early, the next entry is to blame."""
     found: dict[str, tuple[str, str]] = {}
     for one in map(json.loads, read[0]):
         if one is None:

@@ -1,16 +1,15 @@
-"""Generators of random numbers that each worker would have of its own, and that a fork copies.
+"""Generators of random numbers that are each worker's own, and that a fork copies. A server that
+loads the application in each worker seeds them in each, from the kernel's entropy. Where pasture
+loads it in the parent, they are seeded once. So pasture loads it in an `observed` block, and each
+child of this process seeds again the generators that seeded themselves there. A generator that the
+program has seeded stays as it is, as in workers that load for themselves: so does one that the
+program has made outside of a block, whose copies plain children share. Requests of a warm-up, and
+of a worker that becomes a mold, are in a block, too.
 
-A server that loads the application in each worker seeds them in each, out of the kernel's entropy.
-Where pasture loads it in the parent, they are seeded once. So what is loaded for pasture's sake is
-loaded in an `observed` block, and each child of this process seeds again what was seeded there by
-itself. A generator that the program has seeded stays as it is, as in workers that load for
-themselves: so does one that the program has made outside of a block, whose copies plain children
-share. Requests of a warm-up, and of a worker that becomes a mold, are in a block, too.
-
-Who has seeded a generator is not guessed: `seeding` and `numpy_generators` say how it is known.
+The origin of a seed is not guessed: `seeding` and `numpy_generators` describe the proof.
 
 Not owned: `random` itself, which CPython seeds in each child, even if the program has seeded it;
-what C or Rust code draws for itself.
+seeds that C or Rust code draws.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _is_torch_renewed = False
 _owner = 0
 _hooked = False
 _modules = 0
-"""That were there before something was loaded."""
+"""Number of modules before the first load."""
 _has_loaded = False
 _hazards: tuple[Hazard, ...] = ()
 
@@ -50,7 +49,7 @@ def observe() -> None:
 
 
 def forget() -> None:
-    """Observe no more."""
+    """Stop observing."""
     _observer.depth -= 1
     if not _observer.depth:
         _observer.remove()
@@ -58,9 +57,8 @@ def forget() -> None:
 
 @contextmanager
 def observed(is_wanted: bool = True) -> Iterator[None]:
-    """Load something in the block for workers that would load it for themselves.
-
-    In the parent. A fork in the block leaves all generators as they are.
+    """Load in the `with` block what each worker would load itself. In the parent. A fork in the
+    block leaves all generators as they are.
     """
     if not is_wanted:
         yield
@@ -74,19 +72,27 @@ def observed(is_wanted: bool = True) -> Iterator[None]:
 
 
 def settle() -> None:
-    """Have each child seed what was seeded by itself while observed. Before the seal."""
-    global _owner, _hooked, _has_loaded, _hazards
+    """Have each child renew generators that seeded themselves while observed. Before the seal."""
+    global _owner, _hooked, _has_loaded, _hazards, _of_numpy, _is_torch_renewed
     if not _hooked:
         os.register_at_fork(after_in_child=_in_child)
         _hooked = True
     _owner = os.getpid()
     _has_loaded = _has_loaded or len(sys.modules) > _modules
-    _hazards = (*_settle_numpy(), *_settle_torch())
+    found = []
+    _of_numpy = numpy_generators.find(_observer.entropy, _of_numpy)
+    if _of_numpy.is_seeded and not _observer.had_numpy:
+        found.append(_seeded("numpy", "numpy.random.seed"))
+    noted = _observer.torch_seed
+    _is_torch_renewed = noted is not None and noted == seed_of_torch()
+    if noted is not None and not _is_torch_renewed:
+        found.append(_seeded("torch", "torch.seed"))
+    _hazards = tuple(found)
     _observer.keep(_of_numpy.entropy)
 
 
 def settle_observed() -> None:
-    """The same where this process is still observed; nothing elsewhere."""
+    """`settle`, if this process is still observed."""
     if _observer.depth:
         settle()
 
@@ -97,10 +103,10 @@ def hazards() -> tuple[Hazard, ...]:
 
 
 def renew(*, other_machine: bool = False) -> None:
-    """Seed what was seeded by itself before this process was copied. In the copy.
+    """Seed again the generators that seeded themselves before this process was copied. In the copy.
 
-    The hook of a fork calls it in children. Call it by hand where none of Python's forks has made
-    the copy, or another process came between.
+    The hook of a fork calls this in children. Call it if Python did not make the copy, or if
+    another process came between.
     """
     global _of_numpy
     for generator in _observer.made:
@@ -111,32 +117,17 @@ def renew(*, other_machine: bool = False) -> None:
         _observer.torch_seed = torch_generator().seed()
     if not (_has_loaded or other_machine):
         return
-    if "uuid" in sys.modules:  # which may have made one
+    if "uuid" in sys.modules:  # which may have made an identifier
         _renew_uuid(sys.modules["uuid"], other_machine)
     if "_sqlite3" in sys.modules:
         _renew_sqlite(sys.modules["_sqlite3"])
 
 
 def _in_child() -> None:
-    # A worker's own children share its generators, as they do without pasture. Forks of C code call
-    # no hook before they are made.
+    # A worker's own children share its generators, as without pasture. A fork by C code calls no
+    # hook before it.
     if os.getppid() == _owner:
         renew()
-
-
-def _settle_numpy() -> Iterator[Hazard]:
-    global _of_numpy
-    _of_numpy = numpy_generators.find(_observer.entropy, _of_numpy)
-    if _of_numpy.is_seeded and not _observer.had_numpy:
-        yield _seeded("numpy", "numpy.random.seed")
-
-
-def _settle_torch() -> Iterator[Hazard]:
-    global _is_torch_renewed
-    noted = _observer.torch_seed
-    _is_torch_renewed = noted is not None and noted == seed_of_torch()
-    if noted is not None and not _is_torch_renewed:
-        yield _seeded("torch", "torch.seed")
 
 
 def _seeded(library: str, call: str) -> Hazard:
@@ -170,7 +161,7 @@ def _renew_uuid(uuid: ModuleType, other_machine: bool) -> None:
         if name in held:
             held[name] = None
     node = held.get("_node")
-    if node is not None and (other_machine or node & _MULTICAST):  # drawn, not of a network card
+    if node is not None and (other_machine or node & _MULTICAST):  # random, not a card's
         held["_node"] = None
     generate: _Generate | None = held.get("_generate_time_safe")
     if generate is not None:
@@ -183,7 +174,7 @@ def _with_clock_sequence(generate: _Generate, drawn: bytes) -> _Generate:
 
     def generate_time_safe() -> tuple[bytes, int | None]:
         data, status = generate()
-        if status == 0:  # synchronized with all other processes
+        if status == 0:  # uuidd synchronizes all processes
             return data, status
         return bytes((*data[:8], data[8] ^ high, data[9] ^ low, *data[10:])), status
 

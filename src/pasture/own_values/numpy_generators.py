@@ -1,11 +1,11 @@
-"""numpy's generators of random numbers: which of them have drawn their own seed, and a new one.
+"""numpy's generators of random numbers: those that drew their own seed, and a new seed for them.
 
 numpy seeds a generator with 128 bits of entropy, drawn by Python code, unless it is given a seed.
 So a generator is its own if its seed sequence has entropy that was drawn in this process. Owns that
-comparison. Nothing is imported: numpy is there or is not.
+comparison. Does not import numpy.
 
 Where a state shows that the program has set it later (`_FIXED`), the generator is the program's.
-A Mersenne twister and SFC64 show no such thing: `set_state` after a seed of its own is not seen.
+A Mersenne twister and SFC64 do not show it: `set_state` after an own seed is not seen.
 
 Source: numpy 2.5 bit_generator.pyx (`SeedSequence`), _mt19937.pyx (`_legacy_seeding`).
 """
@@ -22,7 +22,7 @@ from pasture.fork_safety.library import instances
 ENTROPY_BYTES = 16
 
 _FIXED = {"PCG64": "inc", "PCG64DXSM": "inc", "Philox": "key"}
-"""The part of a generator's state that its seed decides, and that drawing leaves as it is."""
+"""The part of a generator's state that its seed determines and drawing does not change."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class Found:
     """The generators of this process that have drawn their seed.
 
     Attributes:
-        entropy: that they were seeded with.
+        entropy: the entropy of their seeds.
         sequences: seed sequences that have drawn their entropy.
-        bit_generators: those of generators that were seeded by it.
-        legacy: `RandomState` objects of those, which keep a number for later.
+        bit_generators: bit generators that were seeded by it.
+        legacy: their `RandomState` objects, which keep a number for later.
         is_seeded: the program has seeded the generator of `numpy.random`'s functions.
     """
 
@@ -44,7 +44,7 @@ class Found:
     is_seeded: bool = False
 
     def renew(self) -> Found:
-        """Draw new entropy for all; those that had it in common have it in common again."""
+        """Draw new entropy for all; generators with common entropy get common entropy again."""
         if not self.bit_generators and not self.sequences:
             return self
         kind = vars(sys.modules["numpy.random.bit_generator"])["SeedSequence"]
@@ -65,13 +65,13 @@ class Found:
         for one in self.legacy:
             bits = one._bit_generator
             if _entropy_of(bits) in drawn and bits.lock.acquire(blocking=False):
-                bits.lock.release()  # which a thread had at the fork, otherwise
+                bits.lock.release()  # a thread may have held the old one at the fork
                 one.set_state({**one.get_state(legacy=False), "has_gauss": 0, "gauss": 0.0})
         return replace(self, entropy=drawn)
 
 
 def find(entropy: Iterable[bytes], before: Found) -> Found:
-    """The generators seeded by entropy that was drawn, and those found `before` the seal."""
+    """The generators seeded by drawn entropy, and those found `before` the seal."""
     bits = sys.modules.get("numpy.random.bit_generator")
     mtrand = sys.modules.get("numpy.random.mtrand")
     ours = (one for one in entropy if len(one) == ENTROPY_BYTES)
@@ -100,18 +100,18 @@ def find(entropy: Iterable[bytes], before: Found) -> Found:
 
 
 def _all(kind: type, known: Iterable[Any]) -> Iterable[Any]:
-    """All objects of a kind in this process, and those known, which may be frozen."""
+    """All objects of a kind in this process, and the known ones, which may be frozen."""
     return {id(one): one for one in (*instances((kind,)), *known)}.values()
 
 
 def _entropy_of(bit_generator: Any) -> int | None:
-    """The number that it was seeded with; None where it has no seed sequence that says so."""
+    """The number that a generator was seeded with; None without a seed sequence."""
     # `numpy.random.seed` leaves it without a sequence.
     return _number(getattr(getattr(bit_generator, "_seed_seq", None), "entropy", None))
 
 
 def _number(entropy: object) -> int | None:
-    return entropy if type(entropy) is int else None  # or whatever the program has given
+    return entropy if type(entropy) is int else None  # or another object of the program's
 
 
 def _is_set(one: Any) -> bool:

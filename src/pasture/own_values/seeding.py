@@ -1,11 +1,8 @@
-"""Takes note of the seeding of generators of random numbers, while a process loads for others.
-
-A `random.Random` is seen as it is seeded. Entropy that Python code draws is noted: a seed that is
-equal to it is not the program's choice. numpy's generators keep theirs. torch says what its
-generator was seeded with, and is asked while it is imported.
-
-What is patched for that is the standard library's, and put back. Not seen: a seed that was made of
-entropy, as its hash or its digits.
+"""Records the seeding of generators of random numbers, while a process loads for its children.
+Records the seeding of each `random.Random`, and the entropy that Python code draws: a seed equal to
+it is not the program's choice. numpy's generators keep their entropy. torch reports the seed of its
+generator while it is imported. Patches only the standard library, and restores it. Does not see a
+seed that was derived from entropy, as its hash or its digits.
 """
 
 from __future__ import annotations
@@ -23,15 +20,14 @@ from pasture.own_values.numpy_generators import ENTROPY_BYTES
 
 _NUMPY = "numpy.random.mtrand"
 _BYTES = range(8, 65)
-"""Of entropy that is noted. Fewer may be equal to a seed that the program has chosen."""
+"""Least number of bytes of entropy to note: fewer may equal a seed of the program's choice."""
 
 _MAX_NOTED = 4000
-"""Draws of entropy from one settlement to the next, in a process that observes as long as it lives.
-"""
+"""Largest number of draws of entropy that are kept between two settlements."""
 
 
 class Observer:
-    """Takes note of what is seeded, while it is installed."""
+    """Records seeds, while it is installed."""
 
     def __init__(self) -> None:
         self.depth = 0
@@ -44,7 +40,7 @@ class Observer:
 
     @property
     def made(self) -> list[random.Random]:
-        """Generators of Python's that were last seeded without a choice of the program's."""
+        """Python's generators whose last seed was not the program's choice."""
         there = (one() for one in list(self._made.values()))
         return [one for one in there if one is not None]
 
@@ -54,7 +50,7 @@ class Observer:
         kind: Any = random.Random
         seed, setstate, urandom = kind.seed, kind.setstate, vars(random)["_urandom"]
 
-        # A module that is loaded meanwhile may keep one of these for good.
+        # A module that is loaded meanwhile may keep one of these functions.
         def noting_seed(self_: random.Random, a: Any = None, version: int = 2) -> None:
             seed(self_, a, version)
             self._note(self_, a is None or self._is_drawn(a))
@@ -83,30 +79,30 @@ class Observer:
 
     def remove(self) -> None:
         for owner, name, plain, noting in self._patches:
-            if getattr(owner, name) is noting:  # else the program has put its own there
+            if getattr(owner, name) is noting:  # else the program has replaced it
                 setattr(owner, name, plain)
         self._patches.clear()
         self._finder.remove()
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Forget entropy that was noted, except for that of numpy's generators."""
+        """Forget the noted entropy, except that of numpy's generators."""
         self.entropy.clear()
         self.entropy.update((one.to_bytes(ENTROPY_BYTES), None) for one in numbers)
 
     def _ask_torch(self, name: str) -> None:
-        """For its seed, as long as it imports its own modules."""
+        """Read torch's seed, as long as torch imports its own modules."""
         if name.startswith("torch.") and self.torch_seed is None:
             self.torch_seed = seed_of_torch()
 
     def _is_drawn(self, seed: object) -> bool:
-        """Whether a seed is what `os.urandom` or `secrets` gave, or the number of those bytes."""
+        """Whether a seed is the bytes of `os.urandom` or `secrets`, or their number."""
         if type(seed) is int:
             orders: tuple[Literal["big", "little"], ...] = ("big", "little")
             return any(seed == int.from_bytes(one, by) for one in self.entropy for by in orders)
         return isinstance(seed, (bytes, bytearray)) and bytes(seed) in self.entropy
 
     def _note(self, generator: random.Random, by_itself: bool) -> None:
-        key = id(generator)  # classes of others may compare and hash otherwise, or not at all
+        key = id(generator)  # other classes may compare and hash differently
         self._made.pop(key, None)
         if by_itself and self.depth:
             made = self._made
@@ -114,11 +110,11 @@ class Observer:
 
 
 def torch_generator() -> Any:
-    """The generator of torch's for the processor; None without it. Those of devices begin alike."""
+    """torch's generator for the processor, or None. Generators of devices begin alike."""
     return getattr(sys.modules.get("torch._C"), "default_generator", None)
 
 
 def seed_of_torch() -> int | None:
-    """What it was seeded with last."""
+    """The last seed of torch's generator."""
     generator = torch_generator()
     return None if generator is None else generator.initial_seed()

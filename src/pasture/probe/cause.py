@@ -1,6 +1,6 @@
 """Places in code, in words: where an exception was raised, and where a process hangs.
 
-Owns the choice of frames that are shown. Reads tracebacks and frames, and changes nothing.
+Owns the choice of the frames that are shown. Changes no frame.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Places = Sequence[FrameSummary]
 
 
 def where(places: Places) -> str:
-    """The innermost place, and the application's innermost if it is another."""
+    """The innermost place, and the application's innermost if that differs."""
     theirs = [place for place in places if not _real(place).startswith(_OURS)]
     if not theirs:
         return "no code of the application"
@@ -36,7 +36,7 @@ def where(places: Places) -> str:
 
 
 def where_all(places: Places) -> str:
-    """As `where`, and what the application's code does in other threads of this process."""
+    """As `where`, with the places of the application's code in other threads."""
     others = map(of_frame, frames_of_others().values())
     words = [where(one) for one in others if any(map(_is_applications, one))]
     return "; another thread in ".join(dict.fromkeys((where(places), *words)))
@@ -47,21 +47,21 @@ def of_exception(error: BaseException) -> str:
     try:
         text = " ".join(str(error).split())[:_TEXT_CHARACTERS]
     except Exception:
-        text = "its text cannot be had"
+        text = "its text cannot be read"
     raised = f"{type(error).__name__}: {text}" if text else type(error).__name__
     walked = traceback.walk_tb(error.__traceback__)
     return f"{raised}, in {where(StackSummary.extract(walked, lookup_lines=False))}"
 
 
 def of_frame(frame: FrameType | None) -> Places:
-    """Places of a frame and of those that called it."""
+    """Places of a frame and its callers."""
     if frame is None:
         return ()
     return StackSummary.extract(traceback.walk_stack(frame), lookup_lines=False)[::-1]
 
 
 def of_coroutine(coroutine: Any) -> Places:
-    """Places where a suspended coroutine, and what it waits for, wait."""
+    """Places of a suspended coroutine and of the coroutines that it waits for."""
     found: list[FrameSummary] = []
     while (frame := _first(coroutine, "cr_frame", "gi_frame", "ag_frame")) is not None:
         code = frame.f_code
@@ -73,12 +73,12 @@ def of_coroutine(coroutine: Any) -> Places:
 
 
 def _first(coroutine: Any, *names: str) -> Any:
-    """The attribute that this kind of coroutine has."""
+    """The first attribute that this kind of coroutine has."""
     return next((one for name in names if (one := getattr(coroutine, name, None))), None)
 
 
 def _is_applications(place: FrameSummary) -> bool:
-    """Whether its code is neither installed nor part of Python or pasture."""
+    """Whether code is the application's: neither installed nor part of Python or pasture."""
     file = _real(place)
     return file.startswith("/") and not (file.startswith((_PYTHON, _OURS)) or is_installed(file))
 
@@ -91,6 +91,6 @@ def _show(place: FrameSummary) -> str:
 
 
 def _real(place: FrameSummary) -> str:
-    """The file's path; the name itself where there is no such file, as of compiled code."""
+    """The file's path, or the name itself without such a file, as for compiled code."""
     path = os.path.realpath(place.filename)
     return path if os.path.exists(path) else place.filename  # noqa: PTH110

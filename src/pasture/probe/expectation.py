@@ -1,6 +1,5 @@
-"""The requests of a probe, and what counts as a failure of one. Pure.
-
-The reference is what the parent answered in its warm-up. A request that failed there is not sent.
+"""The requests of a probe, and their failures. Pure. The reference is the parent's answers in its
+warm-up. A request that failed there is not sent.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from pasture.warmup.requests import Request
 from pasture.warmup.warmup import Answer
 
 LIMIT_S = 30.0
-"""After this time no request is sent, and no step takes longer."""
+"""Time after which no request is sent, and limit of a step."""
 
 SERVER_ERROR = 500
-"""The parent has answered each request that is sent with less."""
+"""Least status of a failure: the parent's answers were below it."""
 
 _METHODS = ("GET", "HEAD")
 _TIMES = 20
 _MIN_S = 2.0
-"""A first request in a new process may connect again, on a machine that starts other servers."""
+"""Least limit of a step: a first request may have to connect again."""
 
 
 def limit_s(seconds: float | None) -> float:
-    """Time for a step that took this long in the parent; None if that is not known."""
+    """Limit for a step that took this long in the parent, or None."""
     return LIMIT_S if seconds is None else min(max(_MIN_S, _TIMES * seconds), LIMIT_S)
 
 
@@ -44,7 +43,7 @@ class Expectation:
 
 
 def expectations(answers: Iterable[Answer]) -> tuple[Expectation, ...]:
-    """Requests that the parent has answered well, each once; those alone that change no data."""
+    """Safe requests (GET, HEAD) that the parent has answered without a failure, each once."""
     known: dict[Request, list[Answer]] = {}
     for answer in answers:
         if answer.request.method in _METHODS:

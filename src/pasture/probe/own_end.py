@@ -1,8 +1,8 @@
-"""The end of a probe: what it has started is ended, and nothing of the parent's.
+"""The end of a probe, which ends what the probe has started, and nothing of the parent's.
 
 A worker waits for threads that are no daemons, then calls the functions of atexit, then weakref's
-finalizers. So does a probe. What the parent has registered would remove what workers are about to
-use, a temporary folder for instance. Invariant: the probe calls only what was registered in it.
+finalizers. So does a probe. The parent's functions could remove a temporary folder that workers
+need. Invariant: the probe calls only functions that were registered in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def forget_the_parents() -> None:
-    """Leave to the parent what it has registered for its end. In the child, first of all."""
+    """Forget functions that the parent has registered for its end. In the child, first of all."""
     atexit._clear()
     known: Any = weakref.finalize
     for finalizer in list(getattr(known, "_registry", ())):
@@ -23,7 +23,7 @@ def forget_the_parents() -> None:
 
 
 def take(*, hangs: bool) -> None:
-    """Do what a worker does at its end. If a step `hangs`, threads are not waited for."""
+    """End as a worker does. If a step `hangs`, threads are not waited for."""
     own: Any = threading
     finalizers: Any = weakref.finalize
     steps = (own._shutdown, atexit._run_exitfuncs, finalizers._exitfunc)

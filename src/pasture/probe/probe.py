@@ -1,8 +1,8 @@
 """The parent's side of the probe: it forks, listens, and ends the child when its time is over.
 
-Owns the child, from its fork to its reaping. Invariants: the probe is reaped, and with it all
-processes of its group, before `probe` returns or raises. No handler of SIGCHLD sees it end: a
-server would take it for a worker.
+Owns the child, from its fork to its reaping. Invariants: the probe and all processes of its group
+are reaped before `probe` returns or raises. A handler of SIGCHLD does not see its end: a server
+would take it for a worker.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from pasture.warmup.interrupts import ENDING
 from pasture.warmup.warmup import WarmUpReport
 
 Play = Callable[[Replay], None]
-"""Starts what serves requests as a worker would, in the child, and calls the replay with it."""
+"""Starts the application as a worker would, in the child, and calls the replay with it."""
 
-_GRACE_S = 3.0  # after a step's time is over: C code that never returns to Python sees no alarm
-_LEAVING_S = 5.0  # for what a worker does at its end
-_ENDING_S = 2.0  # for the same where the server is asked to end
+_GRACE_S = 3.0  # after a step's limit: C code that never returns to Python ignores the alarm
+_LEAVING_S = 5.0  # for the end of a worker
+_ENDING_S = 2.0  # for the end of a worker if the server is asked to end
 _ENDING_LOOK_S = 0.02
 _LOOK_S = 0.2
 _STACKS_S = 0.3
@@ -50,12 +50,12 @@ _DUMP = signal.SIGRTMAX - 5
 class ProbeReport:
     """The result of a probe."""
 
-    answered: int = 0  # how many requests were answered, none of them with a failure
-    failure: str | None = None  # the step that failed, and how; None if none did
-    # Answers with another status than the parent's, a few words each. Nothing follows from them.
+    answered: int = 0  # number of requests that were answered without a failure
+    failure: str | None = None  # the step that failed, and how; else None
+    # Answers with another status than the parent's, in words. They are not failures.
     others: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    # Whether it was killed while it did what a worker does at its end.
+    # Whether it was killed during its end.
     was_killed: bool = False
 
 
@@ -71,7 +71,7 @@ def probe(
     In the parent, after the seal. `reaped` is called with the pid of the process once it is gone.
 
     Raises:
-        OSError: no process can be had.
+        OSError: the process cannot be forked.
         KeyboardInterrupt: the process was asked to end, and the probe was ended.
     """
     begin = perf_counter()
@@ -86,7 +86,7 @@ def probe(
         with _without_handler_of_sigchld() as handler:
             _flush()
             pid = os.fork()
-            if pid == 0:  # nothing of the parent's exit is done
+            if pid == 0:  # without the parent's exit
                 try:
                     os.close(read_end)
                     _prepare_child(parent, mask, handler)
@@ -116,7 +116,7 @@ def _listen(pid: int, pipe: int, listener: _Listener, mask: set[Any]) -> None:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
             try:
                 guard.run("probe", lambda: _hear(pid, pipe, listener))
-            except KeyboardInterrupt:  # the probe ends what it has started
+            except KeyboardInterrupt:  # the probe ends its own processes
                 with contextlib.suppress(OSError):
                     os.kill(pid, replay.END_NOW)
                 stop_at_s = perf_counter() + _ENDING_S
@@ -128,7 +128,7 @@ def _listen(pid: int, pipe: int, listener: _Listener, mask: set[Any]) -> None:
 
 
 def _hear(pid: int, pipe: int, listener: _Listener) -> None:
-    """Take in events until the probe has ended, or its time is over."""
+    """Handle events until the probe has ended, or its time is over."""
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     while perf_counter() < listener.deadline_s:
@@ -137,7 +137,7 @@ def _hear(pid: int, pipe: int, listener: _Listener) -> None:
             if not data:
                 return
             listener.take(data)
-        elif _has_ended(pid):  # a process that it started has the pipe's other end, too
+        elif _has_ended(pid):  # a process of the probe's has the pipe's other end, too
             return
     if listener.is_over:
         listener.report.was_killed = True
@@ -149,11 +149,11 @@ def _hear(pid: int, pipe: int, listener: _Listener) -> None:
 
 
 class _Listener:
-    """What the parent knows by the events of a probe.
+    """The parent's state of a probe, by its events.
 
     Attributes:
         deadline_s: of `perf_counter`, when the probe is killed.
-        is_over: whether what comes is the worker's end, of which nothing counts.
+        is_over: whether only the worker's end is left, whose events do not count.
     """
 
     def __init__(self, deadline_s: float) -> None:
@@ -189,7 +189,7 @@ class _Listener:
         self.deadline_s = perf_counter() + _LEAVING_S
 
     def ended(self, status: int) -> None:
-        """Take in the status of the process's end."""
+        """Handle the status of the process's end."""
         if not self.is_over:
             how = f"with status {os.waitstatus_to_exitcode(status)}"
             if os.WIFSIGNALED(status):
@@ -198,7 +198,7 @@ class _Listener:
 
 
 def _prepare_child(parent: int, mask: set[Any], handler: Any) -> None:
-    """A name and a group of its own, signals as a worker has them, and an end with the parent's."""
+    """Give the child its own name and group, a worker's signals, and an end with the parent's."""
     with contextlib.suppress(OSError):
         Path("/proc/self/comm").write_text(PROBE_NAME)
     os.setpgid(0, 0)
@@ -211,7 +211,7 @@ def _prepare_child(parent: int, mask: set[Any], handler: Any) -> None:
 
 @contextmanager
 def _without_handler_of_sigchld() -> Iterator[Any]:
-    """Servers reap all that ends as a worker. Gives the handler; None for none."""
+    """Remove the handler of SIGCHLD: servers take all children for workers. Yields it or None."""
     handler = signal.getsignal(signal.SIGCHLD)
     if handler is None or threading.current_thread() is not threading.main_thread():
         yield None
@@ -226,7 +226,7 @@ def _without_handler_of_sigchld() -> Iterator[Any]:
 
 
 def _end(pid: int) -> int:
-    """Kill the probe's group and reap it last: its number is no other's until then. Its status."""
+    """Kill the probe's group and reap it last; returns the probe's status."""
     for kill in (os.killpg, os.kill):
         with contextlib.suppress(OSError):
             kill(pid, signal.SIGKILL)

@@ -1,8 +1,8 @@
 """The child's side of the probe: it serves the requests, a step at a time, and reports each step.
 
-Owns the alarm that stops a step over its time. Runs in a process that is ended afterwards, so
-nothing that it changes is put back. It ends as a worker does, so that what it has started is ended.
-Invariant: each request is sent once, and none after a failure.
+Owns the alarm that stops a step over its limit. The process ends afterwards, so no change is
+undone. It ends as a worker does, so that all that it has started is ended. Invariant: each request
+is sent once, and none after a failure.
 """
 
 from __future__ import annotations
@@ -27,28 +27,27 @@ if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
 
 BEGIN, ANSWER, FAILED, DONE = "begin", "answer", "failed", "done"
-"""Events, each with its values. The last two end what counts: then comes the worker's end."""
+"""Events, each with its values. The last two end the replay: the worker's end follows."""
 
 END_NOW = signal.SIGRTMAX - 6
-"""Sent to a probe whose server is asked to end."""
+"""Signal to a probe whose server is asked to end."""
 
 Call = Callable[[], int]
 Run = Callable[[Call], int]
-"""Runs a call where a worker would run it: in this thread, in another, in a greenlet."""
+"""Runs a call where a worker would: in this thread, in another, in a greenlet."""
 
 
 class LifespanFailed(Exception):
-    """An application says that it has not started."""
+    """The application reports that its start failed."""
 
 
 class Stopped(SystemExit):
-    """Raised in a step that is over its time, as gunicorn stops a worker that it takes for hung.
-
-    Its text is for the application's log, where a handler of all exceptions may write it.
+    """Raised in a step over its limit, as gunicorn does in a worker that hangs. Its text may appear
+    in the application's log.
     """
 
     def __str__(self) -> str:
-        return "pasture's probe has ended a request that was over its time"
+        return "pasture's probe has ended a request over its time limit"
 
 
 class Replay:
@@ -59,8 +58,8 @@ class Replay:
         stop_at_s: of `perf_counter`, when no more requests are sent.
 
     Attributes:
-        at_end: what a worker does at its end, however it ends.
-        places: where the step is, if that is not where this thread is.
+        at_end: a worker's last call, after any end.
+        places: the places of the step, if it runs elsewhere than in this thread.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Replay:
         self._hangs = False
 
     def run(self, play: Callable[[Replay], None]) -> None:
-        """Have an engine start its worker, serve the requests and end; report all but the end."""
+        """Have an engine start its worker, serve the requests and end; reports up to the end."""
         own_end.forget_the_parents()
         signal.signal(signal.SIGALRM, self._alarm)
         signal.signal(END_NOW, self._ended)
@@ -114,7 +113,7 @@ class Replay:
         *,
         lifespan: bool = True,
     ) -> None:
-        """Serve through an ASGI application, between its start and end if the server has them."""
+        """Serve through an ASGI application, between its start and end if the server runs them."""
         from pasture.warmup.asgi import Session, build_scope  # asyncio is not loaded for WSGI
 
         session = Session(application, loop_factory)
@@ -124,7 +123,7 @@ class Replay:
         failed = session.start() if lifespan else session.open()
         if failed is not None:
             raise LifespanFailed(failed)
-        # One that has none raises, too. One that started in the parent has one.
+        # An application without a lifespan raises, too. One that started in the parent has one.
         if lifespan and started_s is not None and session.lifespan.raised is not None:
             raise session.lifespan.raised
         try:
@@ -164,14 +163,14 @@ class Replay:
         signal.setitimer(signal.ITIMER_REAL, limit_s)
 
     def _end(self, *event: str) -> None:
-        """What comes from now on is the worker's end: the parent has a limit for it."""
+        """Report the last event: the worker's end follows, for which the parent has a limit."""
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self._counts:
             self._counts = False
             self._say(*event)
 
     def _alarm(self, number: int, frame: Any) -> None:
-        """The step is over its time: say where it is, and have the worker end."""
+        """Handle a step over its limit: report its place, and have the worker end."""
         if self._counts:
             places = self.places() or cause.of_frame(frame)
             self._end(FAILED, f"hung in {cause.where_all(places)}")
@@ -179,14 +178,14 @@ class Replay:
             raise Stopped
 
     def _ended(self, *_: Any) -> None:
-        """The server is asked to end."""
+        """Handle the server's request to end."""
         if self._counts:
             self._counts, self._hangs = False, True
             raise Stopped
 
 
 def _waits_at(session: Session) -> cause.Places:
-    """The place where the session's task waits; nowhere if it runs."""
+    """The places where the session's task waits; empty if it runs."""
     task = session.under_way
     coroutine = None if task is None else task.get_coro()
     return () if getattr(coroutine, "cr_running", True) else cause.of_coroutine(coroutine)

@@ -1,8 +1,8 @@
 """Readers of running processes, from outside: /proc, the kernel's tables, programs on disk.
 
-Nothing here writes to a process or knows a command. Most of it needs no more than the right
-to read the process's `/proc` entries. What was read is a frozen dataclass.
+Writes to no process and knows no command. Most readers need only the right to read the process's
+`/proc` entries. Results are frozen dataclasses.
 """
 
 OF_THE_KERNEL = ("/dev/", "/proc/", "/sys/")
-"""Beginnings of the paths of files that are no data: the kernel answers for them."""
+"""Prefixes of paths at which the kernel answers instead of a file."""

@@ -1,4 +1,4 @@
-"""Limits of the control groups of a process: memory, how much of it is used, and processors.
+"""Limits of the control groups of a process: memory, its use, and processors.
 
 Reads both versions of the kernel's interface and all groups from the process's own up to the
 root that it sees: the narrowest counts.
@@ -29,10 +29,10 @@ class Headroom(NamedTuple):
 class Usage(NamedTuple):
     """A control group that has a limit."""
 
-    limit_bytes: int  # that its processes may use together
-    used_bytes: int  # by them and by the kernel for them, pages of files included
-    idle_file_bytes: int  # pages of files that nothing has used of late, part of the former
-    active_file_bytes: int  # other pages of files, likewise
+    limit_bytes: int  # memory that its processes may use together
+    used_bytes: int  # used by them and by the kernel for them, pages of files included
+    idle_file_bytes: int  # pages of files that are idle, part of the former
+    active_file_bytes: int  # other pages of files, also part of it
     group: Path  # its folder
     # Processes of the process's own group, or of all in it, that the kernel has ended for memory.
     oom_kills: int = 0
@@ -44,7 +44,7 @@ class Usage(NamedTuple):
 
     @property
     def headroom_bytes(self) -> int:
-        """Until the limit, clean file pages counted as free."""
+        """Memory until the limit, clean file pages counted as free."""
         files = min(self.idle_file_bytes + self.active_file_bytes, self.used_bytes)
         return max(0, self.limit_bytes - self.used_bytes + files)
 
@@ -68,7 +68,7 @@ _V2 = _Version("memory.max", "memory.current", "inactive_file", "active_file", "
 
 
 def read_headroom(proc: Path = _PROC) -> Headroom | None:
-    """Headroom in the narrowest control group of this process; None where none has a limit."""
+    """Headroom in the narrowest control group of this process; None without a limit."""
     usage = read_usage(proc=proc)
     return None if usage is None else Headroom(usage.headroom_bytes, usage.group)
 
@@ -77,7 +77,7 @@ def read_usage(pid: int | None = None, proc: Path = _PROC) -> Usage | None:
     """The control group of a process (or this one) with the least headroom, if one has a limit."""
     try:
         found = [use for folder, version in groups(proc, pid) if (use := _usage(folder, version))]
-    except (OSError, ValueError, IndexError):  # no /proc, or one that is not the kernel's
+    except (OSError, ValueError, IndexError):  # /proc is missing, or not the kernel's
         return None
     least = min(found, key=lambda use: use.headroom_bytes, default=None)
     return None if least is None else least._replace(oom_kills=read_oom_kills(pid, proc))
@@ -86,7 +86,8 @@ def read_usage(pid: int | None = None, proc: Path = _PROC) -> Usage | None:
 def read_oom_kills(pid: int | None = None, proc: Path = _PROC) -> int:
     """Processes of the group of a process (or of this one) that the kernel has ended for memory.
 
-    Since the group began; 0 where no group says. The groups above count those of others too.
+    Since the group began; 0 where the count is missing. Groups above count other groups' processes,
+    too.
     """
     with suppress(OSError, ValueError, IndexError):
         for folder, version in groups(proc, pid):
@@ -101,7 +102,7 @@ def _usage(folder: Path, version: _Version) -> Usage | None:
         limit = int((folder / version.limit).read_text())
         usage = int((folder / version.usage).read_text())
         stat = (folder / "memory.stat").read_text()
-    except (OSError, ValueError):  # "max", no such controller, or not ours to read
+    except (OSError, ValueError):  # "max", a missing controller, or not readable
         return None
     if limit >= _UNLIMITED_BYTES:
         return None
@@ -127,7 +128,7 @@ def _quota(folder: Path, version: _Version) -> float | None:
             names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
             quota, period = ((folder / name).read_text() for name in names)
         return int(quota) / int(period) if int(quota) > 0 else None
-    except (OSError, ValueError, ZeroDivisionError):  # "max", or no such controller
+    except (OSError, ValueError, ZeroDivisionError):  # "max", or a missing controller
         return None
 
 
@@ -138,7 +139,7 @@ def groups(
     mine = os.fsdecode((proc / ("self" if pid is None else str(pid)) / "cgroup").read_bytes())
     mounts = os.fsdecode((proc / "self" / "mountinfo").read_bytes())
     paths = {}
-    for line in filter(None, mine.split("\n")):  # names may have other ends of lines in them
+    for line in filter(None, mine.split("\n")):  # names may contain other line ends
         _, controllers, path = line.split(":", 2)
         if not controllers or controller in controllers.split(","):
             paths[_V1 if controllers else _V2] = path
@@ -149,7 +150,7 @@ def groups(
 
 
 def _mounts(text: str, controller: str) -> Iterator[tuple[str, Path, _Version]]:
-    """Of each mount of the hierarchies: the group that it shows, where, and its interface."""
+    """The group, folder and interface of each mount of the hierarchies."""
     for line in filter(None, text.split("\n")):
         mount, _, system = line.partition(" - ")
         kind, _, options = system.split(" ", 2)

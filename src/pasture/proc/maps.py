@@ -1,7 +1,7 @@
-"""Mappings of a process, and which Python they show: `/proc/PID/maps` and `smaps`.
+"""Mappings of a process, and the version of Python in their names: `/proc/PID/maps` and `smaps`.
 
-Standard library alone. Sources: proc_pid_maps(5), proc_pid_smaps(5). The kernel escapes the line
-feed in the name of a file, and no other character that ends a line elsewhere.
+Standard library alone. Sources: proc_pid_maps(5), proc_pid_smaps(5). The kernel escapes only the
+line feed in the name of a file, not other line ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 _NAMES = (r"/libpython3\.(\d+)", r"/bin/python3\.(\d+)", r"/python3\.(\d+)/", r"/python3\.(\d+)")
-"""The surest first: a process may have mapped files of other installations too."""
+"""Names with a version, the surest first: a process may have mapped other installations, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class Mapping:
     permissions: str  # four letters, as in "rw-p"
     path: str  # name of the file, "[heap]", "[stack]" or the like; "" if anonymous
     offset: int = 0  # place of the first byte in the file, bytes
-    inode: int = 0  # of the file; 0 without one
+    inode: int = 0  # inode of the file; 0 without one
     flags: frozenset[str] = frozenset()  # `VmFlags` of `smaps`, two letters each; none in `maps`
 
     @property
     def length(self) -> int:
-        """Bytes."""
+        """Length in bytes."""
         return self.end - self.start
 
     @property
@@ -46,7 +46,7 @@ def read_maps(pid: int, proc: Path = Path("/proc")) -> tuple[Mapping, ...]:
 
 
 def read_smaps(pid: int, proc: Path = Path("/proc")) -> Iterator[tuple[Mapping, dict[str, int]]]:
-    """The same, each with its figures in bytes: as `parse_smaps`."""
+    """As `read_maps`, each with its figures in bytes: see `parse_smaps`."""
     return parse_smaps(os.fsdecode((proc / str(pid) / "smaps").read_bytes()))
 
 
@@ -74,7 +74,7 @@ def parse_smaps(text: str) -> Iterator[tuple[Mapping, dict[str, int]]]:
 
 
 def _mapping(line: str) -> Mapping:
-    """A line of `maps`, with which a mapping of `smaps` begins, too."""
+    """A line of `maps`, which is also the first line of a mapping in `smaps`."""
     addresses, permissions, offset, _, inode, *path = line.split(None, 5)
     start, _, end = addresses.partition("-")
     return Mapping(
@@ -84,7 +84,7 @@ def _mapping(line: str) -> Mapping:
 
 
 def python_version(files: Iterable[str]) -> tuple[int, int] | None:
-    """Major and minor version; None if no name says."""
+    """Major and minor version of Python, or None."""
     names = tuple(files)
     for pattern in _NAMES:
         for name in names:

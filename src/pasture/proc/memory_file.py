@@ -1,9 +1,7 @@
-"""Files in the kernel's memory, which have no name anywhere, and their seals.
-
-Offers memfd_create(2) also where Python was built for an old C library. Distrusts those of another
-process: its user decides what its open files are, and the reader may be root. So a file is opened
-only after the kernel has said that it is memory, and nothing is mapped. A file that lacks the seals
-that it should have, or belongs to a third user, is left alone.
+"""Nameless files in the kernel's memory, and their seals. Offers memfd_create(2) also where Python
+was built for an old C library. Distrusts files of another process: its user chooses its open files,
+and the reader may be root. So a file is opened only after the kernel has reported that it is
+memory, and it is not mapped. A file without the expected seals, or of a third user, is left alone.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ _PROC = Path("/proc")
 _MAX_FILES = 65536
 _MAX_CANDIDATES = 4
 _MAX_SHOWN_BYTES = 1 << 20
-_EFFECTIVE = 1  # of the four user ids of a process
+_EFFECTIVE = 1  # index in the four user ids of a process
 
 _CLOEXEC, _ALLOW_SEALING, _NOEXEC_SEAL = 1, 2, 8
 _CALL_NUMBERS = {"x86_64": 319, "aarch64": 279}
@@ -65,9 +63,8 @@ def require_room(size: int) -> None:
 
 
 class Shown:
-    """Text that this process shows to others in a file of this name, which cannot be changed.
-
-    A child has its parent's. The file is closed by its number only if that is still this file.
+    """Text that this process publishes in an immutable file of this name. A child has its parent's.
+    The file is closed by its number only if that is still this file.
     """
 
     SEALS = SEAL_WRITE | SEAL_SHRINK | SEAL_GROW | SEAL_SEAL
@@ -77,7 +74,7 @@ class Shown:
         self._latest: tuple[int, tuple[int, int]] | None = None
 
     def show(self, text: str) -> None:
-        """Show this in place of the one before; without memory for it, nothing."""
+        """Publish this text in place of the one before; without memory publish none."""
         self.hide()
         with suppress(OSError, MemoryError):
             content = text.encode("utf-8", "replace")
@@ -93,14 +90,14 @@ class Shown:
                     os.close(file)
 
     def hide(self) -> None:
-        """Show nothing."""
+        """Withdraw the text."""
         before, self._latest = self._latest, None
         with suppress(OSError):
             if before is not None and _identity(before[0]) == before[1]:
                 os.close(before[0])
 
     def read(self, pid: int, proc: Path = _PROC) -> Iterator[bytes]:
-        """What a process shows under this name."""
+        """The text that a process publishes under this name."""
         for file in find(pid, self.name, self.SEALS, proc):
             yield os.pread(file, _MAX_SHOWN_BYTES, 0)
 
@@ -111,10 +108,9 @@ def _identity(file: int) -> tuple[int, int]:
 
 
 def find(pid: int, name: str, seals: int, proc: Path = _PROC) -> Iterator[int]:
-    """Descriptors, for reading, of the files of a name that a process holds, each open for a turn.
-
-    Only of those with these seals that belong to the process's user or root, four at most. None
-    where the open files of the process may not be read.
+    """Descriptors, for reading, of the files of a name that a process holds, each open for one step
+    of the iteration. Only files with these seals that belong to the process's user or root, four at
+    most. Empty where the open files of the process may not be read.
     """
     folder = proc / str(pid)
     try:
@@ -139,7 +135,7 @@ def status_of(folder: Path, name: str) -> list[str]:
     for line in (folder / "status").read_text(errors="replace").splitlines():
         if line.startswith(f"{name}:"):
             return line.split()[1:]
-    raise OSError(f"no {name} in {folder}/status")
+    raise OSError(f"{folder}/status has no line {name}")
 
 
 def _has_name(path: Path, name: str) -> bool:
@@ -153,9 +149,9 @@ def _has_name(path: Path, name: str) -> bool:
 def opened(path: Path) -> Iterator[int]:
     """A descriptor for reading; the file is opened only if it lies in the kernel's memory.
 
-    A descriptor of the kind O_PATH leaves the file itself alone, so that no FIFO, device or
-    file system of a user's making can block or notice. All files made by memfd_create, and
-    no others with a name of one, lie on a mount of the kernel's own. Others are an OSError.
+    A descriptor with O_PATH does not touch the file, so that a user's FIFO, device or file system
+    cannot block or notice. Exactly the files made by memfd_create lie on the kernel's own mount.
+    Raises OSError for another file.
     """
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -175,8 +171,8 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def _mount_of(file: int) -> bytes:
-    """Source: proc_pid_fdinfo(5)."""
+    """The mount of an open file. Source: proc_pid_fdinfo(5)."""
     for line in Path(f"/proc/self/fdinfo/{file}").read_bytes().splitlines():
         if line.startswith(b"mnt_id:"):
             return line
-    raise OSError("no mount is listed")
+    raise OSError("the kernel lists no mount")

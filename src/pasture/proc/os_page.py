@@ -1,7 +1,7 @@
 """OS pages: their size, and their entries in `/proc/PID/pagemap`, which nothing else reads.
 
-aarch64 has kernels with pages of 4, 16 and 64 KiB. Standard library alone, without a module that a
-process might see: builds of images read here, too. `proc.address_space` has the entries as arrays.
+aarch64 has kernels with pages of 4, 16 and 64 KiB. Imports only standard modules that programs
+cannot notice: builds of images use this, too. `proc.address_space` has the entries as arrays.
 
 Source: Documentation/admin-guide/mm/pagemap.rst of Linux.
 """
@@ -13,10 +13,10 @@ from pathlib import Path
 
 OS_PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
 ADDRESS_END = 1 << 56
-"""No program has memory from here on: x86-64 with five levels of tables; aarch64 ends at 2^52."""
+"""End of all addresses of programs: x86-64 with five levels of tables; aarch64 ends at 2^52."""
 
 PRESENT, SWAPPED, OF_FILE, EXCLUSIVE = (1 << bit for bit in (63, 62, 61, 56))
-"""In memory; in swap; in the page cache; mapped by no other process."""
+"""Bits: in memory; in swap; in the page cache; mapped only by this process."""
 
 _ENTRY_BYTES = 8
 _READ_BYTES = 1 << 19
@@ -31,7 +31,7 @@ def open_entries(pid: int, proc: Path = Path("/proc")) -> int:
     """A descriptor for `read_entries`.
 
     Raises:
-        OSError: the process is gone, or belongs to another user.
+        OSError: the process has ended, or belongs to another user.
     """
     return os.open(proc / str(pid) / "pagemap", os.O_RDONLY | os.O_CLOEXEC)
 

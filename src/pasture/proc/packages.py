@@ -1,6 +1,5 @@
-"""Which installed package brought a file that a process has mapped, by the packages' records.
-
-Files at the place of a mapped one may be another user's.
+"""The installed package of a file that a process has mapped, by the packages' records. A file at
+the path of a mapped one may be another user's.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ STANDARD_LIBRARY = "the standard library"
 
 
 def package_of(file: str) -> str:
-    """Name and version of the package that says it brought a file; the file's name without one."""
+    """Name and version of the package whose record has a file; the file's name without one."""
     info = distribution_of(file)
     if info is not None:
         return name_of(info)
-    # A private copy of a library lies next to its package, and may be missing in the record.
+    # A private copy of a library lies next to its package, and the record may lack it.
     return printable(PurePath(file).name)
 
 
@@ -36,12 +35,12 @@ def package_of_module(module: str) -> str:
 
 
 def name_of(info: Path) -> str:
-    """Name and version, as in `numpy 2.5.5`, out of the name of a `.dist-info` folder."""
+    """Name and version, as in `numpy 2.5.5`, from the name of a `.dist-info` folder."""
     return printable(info.name.removesuffix(".dist-info").replace("-", " "))
 
 
 def distribution_of(file: str) -> Path | None:
-    """The `.dist-info` folder of the package that says it brought a file; None without one."""
+    """The `.dist-info` folder of the package whose record has a file, or None."""
     for parent in Path(file).parents:
         if parent.name in _SITES:
             return _recorded(parent).get(str(Path(file).relative_to(parent)))
@@ -49,7 +48,7 @@ def distribution_of(file: str) -> Path | None:
 
 
 def forget() -> None:
-    """Let go of what was read of packages. For a process that is about to be sealed."""
+    """Forget the packages' records, before a process is sealed."""
     _recorded.cache_clear()
 
 

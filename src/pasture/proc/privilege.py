@@ -1,4 +1,4 @@
-"""What this process lacks for a look into another one, in words: for the hints of NoPrivilege.
+"""The privileges that this process lacks for a look into another one: hints for NoPrivilege.
 
 Source: capabilities(7), ptrace(2) on access to /proc, user_namespaces(7).
 """
@@ -12,7 +12,7 @@ _NUMBERS = {"CAP_SYS_PTRACE": 19, "CAP_PERFMON": 38}
 
 
 def hint(capability: str, otherwise: str, proc: Path = Path("/proc")) -> str:
-    """The hint; `otherwise` is that of a user who is not root."""
+    """The hint for root; `otherwise` is the hint for another user."""
     try:
         status = (proc / "self" / "status").read_text()
     except OSError:

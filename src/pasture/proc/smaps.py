@@ -1,4 +1,4 @@
-"""The memory of one process, from `/proc/PID/smaps_rollup`, and that of each file from `smaps`.
+"""The memory of a process, from `/proc/PID/smaps_rollup`, and of each of its files, from `smaps`.
 
 Invariant of a `Memory` that the kernel wrote in one go:
     rss_bytes = private_bytes + shared_bytes + hugetlb pages that are counted apart
@@ -31,8 +31,8 @@ class Memory:
     private_clean_bytes: int  # pages that only this process maps, equal to their file
     private_dirty_bytes: int  # pages that only this process maps and that were written
     shared_bytes: int  # pages that at least one other process maps too
-    swap_pss_bytes: int = 0  # proportional part of what was swapped out; in none of the above
-    anonymous_bytes: int = 0  # pages that no file backs, shared or swapped out ones too
+    swap_pss_bytes: int = 0  # proportional part of swapped memory; in none of the above
+    anonymous_bytes: int = 0  # pages without a file, shared or swapped ones included
 
     @property
     def private_bytes(self) -> int:
@@ -44,8 +44,8 @@ class Memory:
 class InMemory:
     """The part of a file that one process has in memory."""
 
-    bytes: int = 0  # all of it, shared or not
-    private_bytes: int = 0  # what this process alone has
+    bytes: int = 0  # shared or private
+    private_bytes: int = 0  # only in this process
 
     def __add__(self, other: InMemory) -> InMemory:
         return InMemory(self.bytes + other.bytes, self.private_bytes + other.private_bytes)
@@ -71,7 +71,7 @@ def parse_rollup(text: str) -> Memory:
 
 
 def parse_mapped_files(text: str) -> dict[str, InMemory]:
-    """The memory of each file in a text of `smaps`, by its name."""
+    """The memory of each file in a text of `smaps`, by the file's name."""
     found: dict[str, InMemory] = {}
     for mapping, figures in parse_smaps(text):
         if mapping.is_file:
@@ -82,7 +82,7 @@ def parse_mapped_files(text: str) -> dict[str, InMemory]:
 
 
 def read_memory(pid: int, proc: Path = _PROC) -> Memory | None:
-    """Read the memory of a process; None if it has ended or is ending, which has no memory left.
+    """Read the memory of a process; None if it has ended or is ending.
 
     Raises:
         NoPrivilege: the process belongs to another user, or `/proc` hides it.
@@ -102,10 +102,8 @@ def own_private_bytes(proc: Path = _PROC) -> int:
 
 
 def read_own(proc: Path = _PROC) -> Memory:
-    """The memory of this process. Costs a walk over its pages: milliseconds.
-
-    Raises:
-        OSError: there is no `/proc`, or a kernel that does not say.
+    """The memory of this process. Takes milliseconds: a walk over its pages. Raises: OSError:
+    `/proc` is missing, or the kernel is too old.
     """
     path = proc / "self" / "smaps_rollup"
     try:
@@ -115,7 +113,7 @@ def read_own(proc: Path = _PROC) -> Memory:
 
 
 def total_pss_bytes(pids: Iterable[int], proc: Path = _PROC) -> int | None:
-    """PSS of processes together; None if one of them has ended or cannot be read."""
+    """Sum of the PSS of processes; None if one has ended or cannot be read."""
     total = 0
     for pid in pids:
         try:
@@ -129,7 +127,7 @@ def total_pss_bytes(pids: Iterable[int], proc: Path = _PROC) -> int | None:
 
 
 def has_memory(pid: int, proc: Path = _PROC) -> bool:
-    """Say whether a process still holds its address space, at a fraction of the cost.
+    """Whether a process still has its address space; cheaper than `read_memory`.
 
     False from the moment the process starts to end. Source: proc_pid_statm(5).
     """
@@ -140,10 +138,8 @@ def has_memory(pid: int, proc: Path = _PROC) -> bool:
 
 
 def require_smaps_rollup(proc: Path = _PROC) -> None:
-    """Check that this machine can answer at all, before anything is started.
-
-    Raises:
-        NoPrivilege: no `/proc`, or a kernel before 4.14.
+    """Check that the kernel reports memory, before anything is started. Raises: NoPrivilege:
+    `/proc` is missing, or the kernel is older than 4.14.
     """
     path = proc / "self" / "smaps_rollup"
     try:

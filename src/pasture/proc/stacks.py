@@ -1,7 +1,6 @@
-"""The stacks of a process's threads, and so whose a thread is.
-
-Owns the guess: the outermost code on a stack, except the C library's and the interpreter's, is of
-the library that started the thread.
+"""The stacks of a process's threads, which show a thread's package. Owns the rule: the outermost
+code on a stack, except the C library's and the interpreter's, belongs to the library that started
+the thread.
 
 Source: proc_pid_syscall(5), proc_pid_mem(5), proc_pid_pagemap(5).
 """
@@ -29,18 +28,18 @@ _MAX_STACK_BYTES = 1 << 18
 _MAX_THREAD_BYTES = 1 << 14
 _MAX_STACKS_BYTES = 1 << 30
 _MAX_RECORD_BYTES = 2560
-"""What the C library keeps of a thread, with its thread-local variables and without."""
+"""Limit of the C library's record of a thread, with thread-local variables."""
 _WORD = struct.Struct("<Q")
 
 
 def files_on_stack(
     pid: int, number: int, mappings: Sequence[Mapping], proc: Path = Path("/proc")
 ) -> tuple[str, ...]:
-    """Files of the code on the stack of a thread, the outermost first; none of one that runs."""
+    """Files of the code on a thread's stack, the outermost first; fewer for a running thread."""
     address = _stack_pointer(pid, number, proc)
     if address:
         return tuple(_code_on(_stack_bytes(pid, address, mappings, proc), mappings))
-    began, stack = _outer_end(pid, number, mappings, proc)  # it runs, or the kernel does not say
+    began, stack = _outer_end(pid, number, mappings, proc)  # it runs, or that is unknown
     frames = own_code(tuple(_code_on(stack, mappings)))
     return (*began, *frames)
 
@@ -48,12 +47,12 @@ def files_on_stack(
 def began_with(
     pid: int, number: int, mappings: Sequence[Mapping], proc: Path = Path("/proc")
 ) -> tuple[str, ...]:
-    """The file of the function that a thread began with; none for the system's, or if not known."""
+    """The file of the function that a thread began with; none for the system's."""
     return _outer_end(pid, number, mappings, proc)[0]
 
 
 def _stack_pointer(pid: int, number: int, proc: Path) -> int:
-    """Where the stack of a thread is; 0 if it runs, or the kernel does not say."""
+    """Stack pointer of a thread; 0 if it runs or the kernel does not report it."""
     words = read_text(str(proc / str(pid) / "task" / str(number) / "syscall")).split()
     return int(words[-2], 16) if len(words) >= 3 and words[-2].startswith("0x") else 0
 
@@ -61,11 +60,12 @@ def _stack_pointer(pid: int, number: int, proc: Path) -> int:
 def _outer_end(
     pid: int, number: int, mappings: Sequence[Mapping], proc: Path
 ) -> tuple[tuple[str, ...], bytes]:
-    """The code that the C library's record of a thread points to, and the stack that it lies on.
+    """Files of the code that the C library's record of a thread points to, and the stack around it.
 
     The record lies at the outer end of the stack: a pointer to itself, and behind it the thread's
     number and the function that the thread began with (glibc 2.17 to 2.42 nptl/descr.h on x86-64,
-    musl pthread_impl.h). On other processors glibc's has no such pointer, and nothing is found.
+    musl pthread_impl.h). On other processors glibc's record lacks the pointer, and the result is
+    empty.
     """
     address = _stack_pointer(pid, number, proc)
     for mapping in mappings:
@@ -85,7 +85,7 @@ def _outer_end(
 
 
 def _ends_in_memory(pid: int, mapping: Mapping, proc: Path) -> Iterator[int]:
-    """Where a mapping ends, and each part of it that is in memory, from the outer end inward.
+    """The ends of a mapping and of its parts in memory, from the outer end inward.
 
     Stacks of several threads are one mapping where the pages that guard them are marks in page
     tables (glibc 2.42, MADV_GUARD_INSTALL).
@@ -101,7 +101,7 @@ def _ends_in_memory(pid: int, mapping: Mapping, proc: Path) -> Iterator[int]:
 
 
 def _is_in_memory(entry: int) -> bool:
-    """Whether an OS page is there, or swapped out; not for one that guards."""
+    """Whether an OS page is in memory or swapped out; false for a guard page."""
     return bool(entry >> 63 or (entry >> 62 & 1 and not entry >> 58 & 1))
 
 
@@ -117,30 +117,25 @@ def _record_of_thread(content: bytes, begin: int, number: int) -> bytes:
 
 
 def _not_a_size(word: tuple[int]) -> bytes:
-    """A word, or none for one that is a number of OS pages: the size of a stack, say.
-
-    It is as large as addresses of an interpreter that lies at the lowest ones.
+    """The bytes of a word; zeros for a multiple of the OS page, such as the size of a stack. Such
+    sizes look like addresses of an interpreter at the lowest addresses.
     """
     return bytes(_WORD.size) if word[0] % OS_PAGE_BYTES == 0 else _WORD.pack(word[0])
 
 
 def owner_of(files: Sequence[str]) -> tuple[str, bool]:
-    """The package of the outermost code on a stack, "" without such code.
-
-    Also whether the thread runs Python code.
-    """
+    """The package of the outermost code on a stack, or "", and whether its thread runs Python."""
     inside = own_code(files)
     is_python = not inside or _is_python(inside[0])
     own = (f for f in inside if not _is_python(f) and "/lib-dynload/" not in f)
-    if is_python:  # which the C libraries of the standard library's modules have not started
+    if is_python:  # the C libraries of standard modules start no threads
         own = (f for f in own if distribution_of(f) is not None)
     return next(map(package_of, own), ""), is_python
 
 
 def own_code(files: Sequence[str]) -> list[str]:
-    """Those files that are not the system's, outermost first.
-
-    The C library begins a thread; what lies farther out are variables of the thread.
+    """The files that are not the system's, outermost first. The C library starts a thread; words
+    farther out are the thread's variables.
     """
     first = next((i for i, file in enumerate(files) if _LIBC.match(PurePath(file).name)), 0)
     return [file for file in files[first:] if not _SYSTEM.match(PurePath(file).name)]
@@ -164,7 +159,7 @@ def _stack_bytes(pid: int, stack: int, mappings: Sequence[Mapping], proc: Path) 
 
 
 def _read(pid: int, name: str, begin: int, end: int, proc: Path) -> bytes:
-    """A part of a file of a process; nothing where it cannot be read."""
+    """A part of a file of a process; empty where it cannot be read."""
     try:
         file = os.open(proc / str(pid) / name, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

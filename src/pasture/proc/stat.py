@@ -1,5 +1,5 @@
-"""The kernel's report of a process in one line, `/proc/PID/stat`, and whether that process is still
-the one that it was: a pid comes around again, its start does not. Source: proc_pid_stat(5).
+"""The kernel's line on a process, `/proc/PID/stat`, and the check that a process is still the same:
+pids are reused, start times are not. Source: proc_pid_stat(5).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ HIGHEST_PID = 2**22
 """Source: PID_MAX_LIMIT of Linux, include/linux/threads.h."""
 
 PROBE_NAME = "pasture-probe"
-"""Of a child of a server that serves requests to see whether a worker could: it is none."""
+"""Name of a probe: a child of a server that is not a worker."""
 
 _PROC = Path("/proc")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the kernel's include/linux/sched.h
@@ -35,23 +35,23 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 class Stat:
     """One process at one moment."""
 
-    name: str  # the first 15 bytes of its program's file name, or a name that it gave itself
+    name: str  # the first 15 bytes of its program's file name, or of a name that it set
     state: str  # one letter
-    parent_pid: int  # 0 where this process cannot see the parent
+    parent_pid: int  # 0 if this process cannot see the parent
     flags: int  # bits, PF_ in the kernel's sources
     # minor_faults, major_faults: page faults since the process began.
     minor_faults: int
     major_faults: int
     start_time: int  # clock ticks from the machine's boot to the process's start
-    # start_code, start_stack: addresses; as another user sees them, not the real ones.
+    # start_code, start_stack: addresses; for another user not the real ones.
     start_code: int
     start_stack: int
-    minor_faults_of_ended: int = 0  # those of its children that have ended and were waited for
-    processor_s: float = 0.0  # user and system time, of such children too
+    minor_faults_of_ended: int = 0  # faults of children that have ended and were reaped
+    processor_s: float = 0.0  # user and system time, of reaped children too
 
     @property
     def has_ended(self) -> bool:
-        """Whether it only waits for its parent: a zombie."""
+        """Whether it is a zombie, which waits for its parent."""
         return self.state in _DEAD_STATES
 
     @property
@@ -84,12 +84,12 @@ def _fields(data: bytes) -> list[bytes]:
 
 
 def read_fields(pid: int, proc: Path = _PROC) -> list[bytes]:
-    """All fields from the state on. OSError: the process is gone, or `/proc` hides it."""
+    """All fields from the state on. OSError: the process has ended, or `/proc` hides it."""
     return _fields((proc / str(pid) / "stat").read_bytes())
 
 
 def read_stat(pid: int, proc: Path = _PROC) -> Stat | None:
-    """Read it; None for a process that is gone, or that `/proc` hides from this user.
+    """Read the line; None for a process that has ended, or that `/proc` hides from this user.
 
     Raises:
         OSError: this process has no descriptor or memory left for it.
@@ -101,9 +101,8 @@ def read_stat(pid: int, proc: Path = _PROC) -> Stat | None:
 
 
 def start_time(pid: int) -> int:
-    """Clock ticks from the machine's boot to the process's start; 0 if that is not known.
-
-    It cannot where /proc is missing or shows another namespace of pids than this process's.
+    """Clock ticks from the machine's boot to the process's start; 0 if that is unknown, because
+    /proc is missing or shows another namespace of pids.
     """
     try:
         if Path("/proc/self").readlink().name != str(os.getpid()):
@@ -115,15 +114,14 @@ def start_time(pid: int) -> int:
 
 
 def has_ended(pid: int, started: int) -> bool:
-    """Whether a process, by its `start_time`, is gone for certain.
-
-    One that its parent has not waited for yet is not, nor one whose start is not known (0).
+    """Whether a process has ended for certain, by its `start_time`. False for one that its parent
+    has not reaped, and for an unknown start (0).
     """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
     except PermissionError:
-        pass  # of another user
+        pass  # another user's
     now = start_time(pid)
     return bool(started and now and now != started)

@@ -1,4 +1,4 @@
-"""The threads of a process as the kernel sees them: how often each ran. `/proc/PID/task`.
+"""The threads of a process by the kernel: how often each ran. `/proc/PID/task`.
 
 Source: proc_pid_status(5), `voluntary_ctxt_switches`; proc_pid_stat(5) for the states.
 """
@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 _PROC = Path("/proc")
 _ASLEEP = "S"
-"""Interruptible, as calls that wait are. A page that is read from a disk puts a thread into `D`,
-and a debugger into `t`, wherever its code is."""
+"""States of an interruptible sleep, as in calls that wait. A page that is read from a disk puts a
+thread into `D`, and a debugger into `t`, wherever its code is.
+"""
 
 _FUTEX = {"x86_64": 202, "aarch64": 98}
 _PRIVATE = 128
@@ -23,10 +24,10 @@ _ARGUMENTS = 6
 class Task(NamedTuple):
     """One thread at one moment."""
 
-    # How often the kernel took it off a processor. Two equal ones of a thread that was asleep at
-    # the first say that it did not run in between.
+    # How often the kernel took it off a processor. Equal counts of a thread that was asleep at the
+    # first look mean that it did not run in between.
     switches: int
-    asleep: bool  # whether it waited in a call of the kernel then
+    asleep: bool  # whether it waited in a call of the kernel
 
 
 def parse_status(text: str) -> Task:
@@ -41,7 +42,7 @@ def parse_status(text: str) -> Task:
 
 
 def read_tasks(pid: int | None = None, proc: Path = _PROC) -> Mapping[int, Task]:
-    """Every thread of a process (or of this one) by its number; empty where `/proc` does not say.
+    """Every thread of a process (or of this one) by its number; empty without `/proc`.
 
     A thread that has just ended is left out. Safe with other threads running.
     """
@@ -54,7 +55,7 @@ def read_tasks(pid: int | None = None, proc: Path = _PROC) -> Mapping[int, Task]
 
 
 def read_some(folder: Path, numbers: Iterable[int]) -> Mapping[int, Task]:
-    """Threads by number, out of a `task` folder, without those that have just ended."""
+    """Threads by number, from a `task` folder, without those that have just ended."""
     found: dict[int, Task] = {}
     for number in numbers:
         try:
@@ -73,17 +74,17 @@ class Call(NamedTuple):
 
     @property
     def is_for_lock(self) -> bool:
-        """Whether it waits for a lock, or the like, and wakes by nothing else."""
+        """Whether it waits for a lock or similar without a timeout."""
         return self.number == _FUTEX.get(os.uname().machine) and not self.arguments[3]
 
     @property
     def is_for_own_lock(self) -> bool:
-        """The same, of a lock that no other process has: a worker without work waits for none."""
+        """As `is_for_lock`, for a lock of this process: an idle worker does not wait for one."""
         return self.is_for_lock and bool(self.arguments[1] & _PRIVATE)
 
 
 def read_call(pid: int, number: int, proc: Path = _PROC) -> Call | None:
-    """The call of a thread; None if it runs, or the kernel does not say."""
+    """The call of a thread; None if it runs, or the kernel does not report it."""
     try:
         text = (proc / str(pid) / "task" / str(number) / "syscall").read_text()
         first, *rest = text.split()
@@ -94,9 +95,9 @@ def read_call(pid: int, number: int, proc: Path = _PROC) -> Call | None:
 
 
 def is_locked(pid: int, proc: Path = _PROC, *, main_serves: bool = False) -> bool:
-    """Whether the main thread of a process waits for a lock of its own, and no other for a request.
-
-    A thread of uWSGI's without work waits for one; by design, where `main_serves`, none does.
+    """Whether the main thread of a process waits for a lock of its own, and no other thread waits
+    for a request. An idle thread of uWSGI's waits for one; with `main_serves` no thread waits by
+    design.
     """
     main = read_call(pid, pid, proc)
     if main is None or not main.is_for_own_lock:

@@ -1,7 +1,5 @@
-"""Which processes belong to a server: its forked workers, and all that is below it.
-
-A process found here may have ended by the time the caller looks at it. Not by psutil, which would
-be sealed into servers.
+"""The processes of a server: its forked workers, and all processes below it. A process may have
+ended by the time the caller looks at it. Does not use psutil, which would be sealed into servers.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from pasture.trust.untrusted_text import printable
 _PROC = Path("/proc")
 _MAX_COMMAND_CHARACTERS = 200
 _SPAWNED = (".spawn import spawn_main", ".popen_loky_posix")
-"""In commands of multiprocessing, and of what descends from it."""
+"""Parts of commands of multiprocessing, and of libraries that descend from it."""
 _ASGI = ("daphne", "asgi")
 _ASGI_LIBRARIES = ("/uvloop/", "/httptools/", "/granian/")
 _OTHERS = ("mod_wsgi",)
@@ -60,8 +58,7 @@ def master_of(pid: int, *, forked_only: bool = True) -> int | None:
 
 def serves_asgi(pid: int, names: Iterable[str]) -> bool:
     """Whether a process's command names a server for ASGI, of these or known here, or its worker.
-
-    A command of its own, as `prefect server start`, is known by libraries that such servers load.
+    Another command, as `prefect server start`, is recognized by libraries that such servers load.
     """
     if _is_named(pid, (*names, *_ASGI)):
         return True
@@ -82,7 +79,7 @@ def _is_named(pid: int, names: Iterable[str]) -> bool:
 
 
 def command_of(pid: int) -> tuple[str, ...]:
-    """The arguments of a process; nothing if it has ended."""
+    """The arguments of a process; empty if it has ended."""
     try:
         text = os.fsdecode((_PROC / str(pid) / "cmdline").read_bytes()).rstrip("\0")
     except OSError:
@@ -101,7 +98,7 @@ def children(pid: int, proc: Path = _PROC, *, recursive: bool = False) -> tuple[
             child
             for child, stat in stats.items()
             if stat.parent_pid in parents
-            # Else the pid of an ended child has come around while the others were read.
+            # Else the pid of an ended child was reused while the rest was read.
             and stat.start_time >= stats[stat.parent_pid].start_time
         } - found
         found |= parents
@@ -118,25 +115,22 @@ def _stats(proc: Path) -> Iterator[tuple[int, Stat]]:
 
 
 def descendants(pid: int) -> tuple[int, ...]:
-    """Pids of all processes below a process, ascending, without zombies: some never go away."""
+    """Pids of all processes below a process, ascending, without zombies."""
     return tuple(filter(is_running, children(pid, recursive=True)))
 
 
 def processor_s(pid: int) -> float:
     """User and system time of a process and all below it, ended ones included, in seconds.
 
-    Those have to have been waited for by a process that still lives, as masters do with workers.
+    Ended ones count if a living process has reaped them, as masters reap workers.
     """
     stats = map(read_stat, (pid, *children(pid, recursive=True)))
     return sum(stat.processor_s for stat in stats if stat is not None)
 
 
 def require_memory_of(pid: int, proc: Path = _PROC) -> None:
-    """Check that there is a process to look at, and that it has memory of its own.
-
-    Raises:
-        NoPrivilege: there is no `/proc`, or it hides the process.
-        ProcessEnded: there is no such process, or it has ended and is a zombie.
+    """Check that a process exists and has memory of its own. Raises: NoPrivilege: `/proc` is
+    missing or hides the process. ProcessEnded: the process does not exist, or is a zombie.
         UsageError: it is a thread of the kernel.
     """
     smaps.require_smaps_rollup(proc)
@@ -156,7 +150,7 @@ def require_memory_of(pid: int, proc: Path = _PROC) -> None:
 
 def _hidden_or_gone(pid: int) -> NoPrivilege | ProcessEnded:
     try:
-        os.kill(pid, 0)  # signal 0 is none
+        os.kill(pid, 0)  # signal 0 only checks
     except (ProcessLookupError, OverflowError):
         return ProcessEnded(f"there is no process {pid}", hint="give the pid of another process")
     except OSError:
@@ -171,13 +165,13 @@ def _hidden_or_gone(pid: int) -> NoPrivilege | ProcessEnded:
 
 
 def is_running(pid: int, proc: Path = _PROC) -> bool:
-    """Say whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     stat = read_stat(pid, proc)
     return stat is not None and not stat.has_ended
 
 
 def _is_forked(pid: int, parent: int) -> bool:
-    """A fork inherits the places of code and stack; both are at random places after each exec."""
+    """Whether a process was forked: a fork inherits its addresses, an exec gets random ones."""
     stat, of_parent = read_stat(pid), read_stat(parent)
     return (
         stat is not None
@@ -197,8 +191,7 @@ def pythons() -> Iterator[tuple[int, Stat]]:
 
 
 def find_masters() -> tuple[int, ...]:
-    """Pids of this user's (root: of all) Python processes that have workers and are none.
-
+    """Pids of this user's (root: of all) Python processes that have workers and are not workers.
     Test runs do not count.
     """
     parents = {pid: stat.parent_pid for pid, stat in pythons()}
@@ -212,7 +205,7 @@ def find_masters() -> tuple[int, ...]:
 
 
 def _runs_tests(pid: int) -> bool:
-    """By its command: tests fork as servers do. What they start by exec may be a server."""
+    """Whether a process runs tests, by its command: tests fork as servers do."""
     words = [word.rpartition("/")[2] for word in command_of(pid)[:4]]
     return not _TEST_RUNS.isdisjoint(words) or any(word.startswith(_XDIST) for word in words)
 
@@ -221,11 +214,10 @@ def only_master(command: str) -> int:
     """The master to look at if a user names none.
 
     Args:
-        command: that the user has called, for the hint.
+        command: the user's command, for the hint.
 
     Raises:
-        UsageError: none was found, or more than one.
-        NoPrivilege: there is no `/proc`.
+        UsageError: none or several were found. NoPrivilege: `/proc` is missing.
     """
     smaps.require_smaps_rollup()
     masters = find_masters()
@@ -237,10 +229,8 @@ def only_master(command: str) -> int:
 
 
 def server_of(pid: int, command: str) -> int:
-    """The process that a user names; of a shell or a supervisor, the one master below it.
-
-    Raises:
-        UsageError: more than one is below it.
+    """The process that a user names, or the only master below a shell or a supervisor. Raises:
+    UsageError: several are below it.
     """
     if master_of(pid, forked_only=False) is not None:
         return pid
@@ -267,7 +257,7 @@ def _described(master: int) -> str:
 
 
 def _is_python(pid: int) -> bool:
-    """By the name of its thread or of its program; the latter is shown to its user alone."""
+    """Whether a process runs Python, by the name of its thread or of its program."""
     folder = _PROC / str(pid)
     try:
         return b"python" in (folder / "comm").read_bytes() or "python" in str(
@@ -280,11 +270,11 @@ def _is_python(pid: int) -> bool:
 def read_again(
     read: Callable[[], T | None], tries: int, between: Callable[[], object] = lambda: None
 ) -> T | None:
-    """A reading that no end of a process has torn; None after the given tries, at least 1.
+    """A reading during which no process ended; None after the given number of tries.
 
     Args:
         read: returns None, or raises ProcessEnded, if a process ended meanwhile.
-        between: called after each torn reading but the last: a pause.
+        between: called between two tries, for a pause.
 
     Raises:
         ProcessEnded: the last reading did.

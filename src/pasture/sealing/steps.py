@@ -49,8 +49,8 @@ class HeapStep(NamedTuple):
     # Takes the step; returns its counts by name, or a `StepResult`.
     work: Callable[[], Counts | StepResult]
     is_native: bool = False  # changes the interpreter's memory through the extension
-    # Safe while any thread runs: it does only what the interpreter may do at any time. Unsafe #
-    # steps need threads that are proved to wait.
+    # Safe while any thread runs: it does only what the interpreter may do at any time. Unsafe steps
+    # need threads that are proved to wait.
     beside_running: bool = False
     # Safe and worth while on a half-sealed heap. Plugging is neither: it allocates, and what failed
     # most likely failed for want of memory.
@@ -186,8 +186,7 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     ),
     "freeze": HeapStep(_freeze, beside_running=True, after_failure=True),
     # Memory that earlier steps freed lies in the interpreter's free lists, between sealed objects:
-    # # children would use it. A full collection empties the lists, and after the freeze it is
-    # cheap.
+    # children would use it. A full collection empties the lists, and after the freeze it is cheap.
     "empty-free-lists": HeapStep(_collect_built_in, beside_running=True),
     # Wholly free memory would be copied through the fork.
     "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),

@@ -20,7 +20,7 @@ class Row:
 
     module: str  # imported to seal it, or run in place of its program; by default named after it
     is_program = True  # `pasture run` starts it
-    # Module whose import shows that a program is this engine, or `os.fork`; "" if `PASTURE=seal` #
+    # Module whose import shows that a program is this engine, or `os.fork`; "" if `PASTURE=seal`
     # alone cannot seal it. The first of two rows with the same module seals.
     seen_by = ""
     package: str  # imported for it; "" for none; by default its name

@@ -81,7 +81,7 @@ class Hypercorn(Engine):
                 protocol=Protocol.ASGI if is_asgi else Protocol.WSGI,
             )
 
-        # hypercorn's parent asks all workers to end, and terminates the rest when the first has #
+        # hypercorn's parent asks all workers to end, and terminates the rest when the first has
         # ended: sealed ones end so quickly that the rest would be killed.
         context = Forking(
             lambda: sealer.before_fork(warm_up),

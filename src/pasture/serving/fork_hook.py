@@ -99,6 +99,6 @@ def leads_elsewhere(caller: FrameType | None) -> bool:
 
 
 def _names(code: CodeType) -> frozenset[str]:
-    # The code of a module names everything that its script does, so it decides nothing about an #
+    # The code of a module names everything that its script does, so it decides nothing about an
     # exec; but daemons are often made there.
     return frozenset(code.co_names)

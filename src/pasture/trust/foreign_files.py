@@ -1,8 +1,6 @@
-"""Files that another user may have made: the one place that opens them.
-
-It refuses, before a byte is read: symbolic links, FIFOs, devices, files of other users than those
-who are named, and files that are too large. So no link is followed and nothing blocks. The caller
-must still distrust what it reads.
+"""Files that another user may have made: the only module that opens them. It refuses, before it
+reads: symbolic links, FIFOs, devices, files of users who are not named, and files that are too
+large. So it follows no link and does not block. The caller must still distrust the content.
 """
 
 from __future__ import annotations
@@ -27,7 +25,7 @@ def open_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
         owners: ids of users, besides this one and root, whose file it may be; None for any.
 
     Raises:
-        UsageError: it is missing, has more than `most_bytes`, or is not to be read.
+        UsageError: it is missing, has more than `most_bytes`, or may not be read.
     """
     try:
         number = os.open(path, _FLAGS)
@@ -45,17 +43,15 @@ def read_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
     """The content of a plain file. Files of /proc, which are without a size, are read to their end.
 
     Args:
-        most_bytes: more is an error, also if the file grows while it is read.
-        owners: as for `open_foreign`, as are errors.
+        most_bytes: more is an error, also if the file grows while it is read. owners: as for
+        `open_foreign`, which documents the errors, too.
     """
     return _content(path, open_foreign(path, most_bytes=most_bytes, owners=owners), most_bytes)
 
 
 def open_trusted(path: Path, *, most_bytes: int) -> int:
-    """Open a file that decides what this process does: this user's, or root's.
-
-    Links are followed: a configuration often is one. Raises UsageError also if others may write
-    to the file.
+    """Open a file that controls this process: this user's, or root's. Follows links: a
+    configuration often is one. Raises UsageError also if another user may write to the file.
     """
     try:
         number = os.open(path, _FLAGS & ~os.O_NOFOLLOW)
@@ -77,12 +73,12 @@ def open_trusted(path: Path, *, most_bytes: int) -> int:
 
 
 def read_trusted(path: Path, *, most_bytes: int) -> bytes:
-    """The content of such a file."""
+    """The content of a file that `open_trusted` opens."""
     return _content(path, open_trusted(path, most_bytes=most_bytes), most_bytes)
 
 
 def _content(path: Path, number: int, most_bytes: int) -> bytes:
-    """All of an open file, which is closed then."""
+    """The content of an open file, which is closed after it."""
     parts, left = [], most_bytes + 1
     try:
         while left > 0 and (part := os.read(number, min(left, _CHUNK_BYTES))):

@@ -1,7 +1,6 @@
-"""The lock of a folder or a file, so that one process of this user at a time changes what is there.
-
-The kernel gives it back if the process dies (flock(2)). Some file systems have no locks: there the
-caller goes on without one, as files are written whole or not at all, and can say so.
+"""The lock of a folder or a file, so that one process of this user at a time changes its content.
+The kernel releases the lock if the process dies (flock(2)). Some file systems lack locks: there the
+caller goes on without one, since files are written whole or not at all, and can report it.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def locked(
         is_locked = lock(number, pause, poll_s)
         yield is_locked
         if is_locked:
-            # By hand: a process that was forked meanwhile has the descriptor, too.
+            # Explicitly: a process that was forked meanwhile has the descriptor, too.
             fcntl.flock(number, fcntl.LOCK_UN)
     finally:
         os.close(number)
@@ -36,12 +35,12 @@ def locked(
 def lock(
     number: int, pause: Callable[[float], object] | None = None, poll_s: float = _POLL_S
 ) -> bool:
-    """Lock an open file or folder until its descriptor is closed; False where there are no locks.
+    """Lock an open file or folder until its descriptor is closed; False without support for locks.
 
     Args:
         pause: sleeps for a number of seconds while another process has it; may raise to give up.
             Without it the thread waits in the kernel.
-        poll_s: what `pause` is called with.
+        poll_s: argument of `pause`.
 
     Raises:
         OSError: it cannot be locked for another reason.

@@ -1,12 +1,9 @@
-"""Files and folders that belong to this user alone: the one place that creates them.
-
-A file is there completely or not at all: it is written next to its name and moved there in one
-step, with mode 0600. Folders are made with mode 0700. No other user has a say in where it goes: a
-folder that another user owns or may write is refused (a sticky one, as /tmp, is not), a symbolic
-link of another user is not followed, and only a plain file of this user is ever replaced.
-
-Safe before a fork and in a sealed process. Errors are `OSError`, whose text says what was in the
-way.
+"""Files and folders that belong to this user alone: the only module that creates them. A file
+appears only when it is complete: it is written next to its name and moved there in one step, with
+mode 0600. Folders are made with mode 0700. Another user cannot redirect it: a folder that another
+user owns or may write is refused (a sticky one, as /tmp, is not), a symbolic link of another user
+is not followed, and only a plain file of this user is replaced. Safe before a fork and in a sealed
+process. Errors are `OSError` with the reason as text.
 """
 
 from __future__ import annotations
@@ -30,11 +27,11 @@ _MAX_LINKS = 40
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
 _MIN_ROOM_BYTES = 1 << 20  # for logs, lists of requests and answers
 _ANOTHER_FOLDER = "set TMPDIR to a folder of yours with room in it"
-_MAX_NAME_CHARACTERS = 200  # of 255, so that there is room for what is added
+_MAX_NAME_CHARACTERS = 200  # of 255 characters; the rest is for the suffix
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file, whole or not at all; text as UTF-8. OSError: an earlier file is as it was."""
+    """Write a file, whole or not at all; text as UTF-8. OSError: an earlier file is unchanged."""
     data = content.encode("utf-8") if isinstance(content, str) else content
     with replacing(path) as file:
         left = memoryview(data)
@@ -60,9 +57,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def create(path: Path) -> BinaryIO:
-    """Open a new and empty file at once, for what is written while others read it: a log.
+    """Open a new and empty file at once, for a log that is read while it is written.
 
-    An earlier file of this user is removed. OSError: it cannot be created, or not safely.
+    Removes an earlier file of this user. OSError: it cannot be created, or not safely.
     """
     with _folder_of(path) as folder:
         _require_replaceable(path, folder)
@@ -81,22 +78,21 @@ def require_writable(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it, where they are missing.
-
-    Nothing is made behind a link of another user's. OSError: it cannot be made, or is not safe.
+    """Make a folder and missing ones above it. Makes nothing behind a link of another user's.
+    OSError: it cannot be made, or is not safe.
     """
     os.close(_opened_folder(path, is_made=True))
 
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A new folder that is removed in the end with all that is in it.
+    """A new folder that is removed at the end of the block, with its content.
 
     Raises:
-        UsageError: there is no place for temporary files, none that can be written to, or none
-            with room; or the room gave out before the end.
+        UsageError: a place for temporary files is missing, not writable or full; or it became full
+        before the end.
     """
-    import shutil  # neither is for a sealed process
+    import shutil  # a sealed process needs neither
     import tempfile
 
     try:
@@ -129,7 +125,7 @@ def require_temporary_file(folder: str | None, hint: str) -> None:
 
 
 def _require_room(folder: str) -> None:
-    """Some file systems count nothing: then there may be room."""
+    """Raise if a folder is full; a file system without counts passes."""
     room = os.statvfs(folder)
     free_bytes = room.f_bavail * room.f_frsize
     if room.f_blocks and free_bytes < _MIN_ROOM_BYTES:
@@ -141,7 +137,7 @@ def _require_room(folder: str) -> None:
 
 @contextmanager
 def _folder_of(path: Path) -> Iterator[int]:
-    """The folder of a file, opened and found safe."""
+    """Open the folder of a file, if it is safe."""
     if path.name in ("", ".."):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     folder = _opened_folder(path.parent)
@@ -211,9 +207,8 @@ def _require_safe(path: Path, status: os.stat_result) -> None:
 
 
 def other_writers(status: os.stat_result) -> str | None:
-    """Users besides its owner who may write to a file or folder, in words; None if there are none.
-
-    This user's own group, which has no other user, does not count.
+    """Users besides its owner who may write to a file or folder, in words, or None. This user's own
+    group, without other members, does not count.
     """
     if status.st_mode & stat.S_IWOTH:
         return "every user"
@@ -223,7 +218,7 @@ def other_writers(status: os.stat_result) -> str | None:
 
 
 def _require_replaceable(path: Path, folder: int) -> None:
-    """Only a plain file of this user may be lost."""
+    """Raise unless the old file is missing or a plain file of this user."""
     try:
         status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -231,13 +226,13 @@ def _require_replaceable(path: Path, folder: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(status.st_mode):
-        raise _refused(path, "it is there and is not a plain file")
+        raise _refused(path, "it exists and is not a plain file")
     if status.st_uid not in trusted_users():
         raise _refused(path, f"it belongs to user {status.st_uid}")
 
 
 def trusted_users() -> frozenset[int]:
-    """Ids of users who may decide for this process: its own, root, and the caller of sudo."""
+    """Ids of users whom this process trusts: its own, root, and the caller of sudo."""
     return frozenset({os.geteuid(), 0} | _called_by("SUDO_UID"))
 
 
@@ -247,7 +242,7 @@ def _own_groups() -> frozenset[int]:
 
 
 def _called_by(variable: str) -> set[int]:
-    """The id of sudo's caller, or of the caller's group; root alone takes it from a variable."""
+    """The id of sudo's caller, or of the caller's group, from a variable; only for root."""
     called_by = os.environ.get(variable, "")
     is_id = os.geteuid() == 0 and called_by.isascii() and called_by.isdecimal()
     return {int(called_by)} if is_id else set()

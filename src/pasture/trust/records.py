@@ -1,7 +1,6 @@
-"""Dataclasses out of JSON: the reverse of `json.dumps(asdict(...))`, by the annotations.
-
-A file or a message may be of another user: each value is checked. Keys that a dataclass does not
-have are left out, since later versions add some.
+"""Dataclasses from JSON: the reverse of `json.dumps(asdict(...))`, by the annotations. A file or a
+message may come from another user: each value is checked. Unknown keys are left out, since later
+versions add some.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 
 
 def decoded(kind: Any, value: Any) -> Any:
-    """A value of JSON as what it was before.
+    """The object that a value of JSON was before.
 
     Args:
         kind: a dataclass, a NamedTuple, a tuple of one length or of any, a mapping, a type or None,
@@ -51,7 +50,7 @@ def decoded(kind: Any, value: Any) -> Any:
 
 @functools.cache
 def _hints(kind: Any) -> dict[str, Any]:
-    """The annotations of a class; it takes longer to evaluate them than to decode a record."""
+    """The annotations of a class, cached: evaluating them takes longer than decoding a record."""
     return typing.get_type_hints(kind)
 
 
@@ -65,5 +64,5 @@ def _list(value: Any) -> Any:
 
 def _of(kind: type, value: Any) -> Any:
     if type(value) is not kind:
-        raise ValueError(f"{value!r:.40} is no {kind.__name__}")
+        raise ValueError(f"{value!r:.40} is not a {kind.__name__}")
     return value

@@ -1,4 +1,4 @@
-"""Unix sockets: who is at the other end, and what it sent before it went.
+"""Unix sockets: the process at the other end, and what it sent before its end.
 
 Source: unix(7).
 """
@@ -22,10 +22,9 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
 
 
 def past_reset(receive: Callable[[], T]) -> T:
-    """What `receive` returns, of a socket that keeps bounds.
-
-    If the other end has gone and left a message unread, the kernel says so once, before what that
-    end has sent.
+    """The result of `receive`, of a socket that keeps the bounds of messages. If the other end
+    closed with an unread message, the kernel first reports a reset, and then gives what that end
+    has sent.
     """
     try:
         return receive()

@@ -1,8 +1,7 @@
-"""Text that another process chose, errors included: the one place that makes it safe to show.
-
-It may hold anything: escape sequences that a terminal obeys, characters that reverse the direction
-of a line, halves of characters that cannot be encoded. Each such character is written out, on one
-line of limited length.
+"""Text that another process chose, errors included: the only module that makes it safe to show. It
+may contain escape sequences that a terminal obeys, characters that reverse the direction of a line,
+halves of characters that cannot be encoded. Each such character is written out, on one line of
+limited length.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ def printable(text: str, most: int = MAX_CHARACTERS) -> str:
     """A text as one line without control, format, surrogate or unassigned characters.
 
     Each of these is written as in Python source (`\\x1b`, `\\u202e`); blanks other than the
-    plain one too. "..." stands for what is beyond `most` characters.
+    plain one too. "..." replaces characters beyond `most`.
     """
     cut = text if len(text) <= most else text[:most] + "..."
     return cut if cut.isprintable() else "".join(map(_shown, cut))
 
 
 def printable_lines(text: str, most: int = 100 * MAX_CHARACTERS) -> str:
-    """The same of a text whose lines are kept, as the end of a log; tabs become blanks."""
+    """As `printable`, for text whose lines are kept, as the end of a log; tabs become blanks."""
     lines = text[:most].expandtabs(4).split("\n")
     return "\n".join(printable(line, most) for line in lines)
 

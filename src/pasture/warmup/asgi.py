@@ -1,8 +1,8 @@
 """Requests served by an ASGI application object, without a server around it.
 
 Owns the event loop of a warm-up, the lifespan around its requests and the HTTP scope (ASGI
-3.0, https://asgi.readthedocs.io). Invariant: when a `Session` has ended, its loop is closed, and
-what requests have opened on it. What still belongs to it is named.
+3.0, https://asgi.readthedocs.io). Invariant: when a `Session` has ended, its loop is closed, with
+all that requests have opened on it. Objects that still belong to it are reported.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _VERSIONS = {"version": "3.0", "spec_version": "2.4"}
 
 
 class ResponseTooLong(OSError):
-    """Raised in an application that sends too much, as if the client had gone."""
+    """Raised in an application that sends too much, as for a client that has disconnected."""
 
 
 def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[str, Any]:
-    """The scope of a request of this machine without a body; `host` if it names none."""
+    """The scope of a request from this machine without a body; `host` is the default host."""
     path, _, query = request.path.partition("?")
     carried = {"host": host, "user-agent": USER_AGENT, "accept": "*/*"}
     carried |= {name.lower(): value for name, value in headers}
@@ -56,13 +56,12 @@ def build_scope(request: Request, headers: Iterable[Header], host: str) -> dict[
 class Session:
     """An event loop, and the requests that an application serves on it.
 
-    With `start` and `end` there are one start and one end of the application around them: what its
-    lifespan opens at its start it closes at its end, as in a worker that has served its time. An
-    application without a lifespan is served without one. With `open` and `close` its lifespan is
-    left alone.
+    `start` and `end` start and end the application around them: its lifespan closes what it has
+    opened, as in a worker that ends. An application without a lifespan is served without one. With
+    `open` and `close` its lifespan is left alone.
 
     Attributes:
-        lifespan: of the application.
+        lifespan: the application's.
     """
 
     def __init__(
@@ -87,15 +86,15 @@ class Session:
         return (self._runner, *self.lifespan.own)
 
     def settle(self) -> None:
-        """Let the loop run what is ready, and close idle connections. Not before the start."""
+        """Let the loop run ready tasks, and close idle connections. Not before the start."""
         self._runner.run(event_loop.close_usable())
 
     def open(self) -> str | None:
-        """Have a loop, without the lifespan; why not (one runs already), or None."""
+        """Make a loop, without the lifespan; returns None, or why not: one runs already."""
         return self._begin(asyncio.sleep(0))
 
     def start(self) -> str | None:
-        """Start the application; None if it has started, else why not, with nothing left open."""
+        """Start the application; returns None, or why it failed, with all closed again."""
         try:
             return self._begin(self.lifespan.start())
         finally:
@@ -110,20 +109,20 @@ class Session:
             return str(error)
 
     def end(self) -> str | None:
-        """End the application and close the loop; returns why it says that it has not ended."""
+        """End the application and close the loop; returns None, or the application's error."""
         try:
             return self._runner.run(self.lifespan.end())
         finally:
             self.close()
 
     def close(self) -> None:
-        """Close the loop, and what is open on it."""
+        """Close the loop, and all that is open on it."""
         closing = event_loop.close_all(self.lifespan.own)
         loop = weakref.ref(self._runner.get_loop())
         closed = event_loop.Closed()
         try:
             closed = self._runner.run(closing)
-        except RuntimeError:  # another loop runs in this thread: nothing was opened on ours
+        except RuntimeError:  # another loop runs in this thread: ours was not used
             closing.close()
         finally:
             self._runner.close()
@@ -132,13 +131,14 @@ class Session:
             self._left = loop, closed
 
     def look_back(self) -> tuple[Hazard, ...]:
-        """What still belongs to the loop, or ran on it, after its end. Collects garbage."""
+        """Objects that belong to the loop after its end, and tasks that ran on it. Collects
+        garbage.
+        """
         return closed_loop.leave(*self._left) if self._left is not None else ()
 
     def call(self, scope: dict[str, Any]) -> int:
-        """Serve one request to its end, in a copy of the context; returns the status.
-
-        Raises what the application raises, or RuntimeError where it sent no answer.
+        """Serve one request to its end, in a copy of the context; returns the status. Raises the
+        application's errors, or RuntimeError if it sent no answer.
         """
         scope["state"] = dict(self.lifespan.state)
         self._exchange = exchange = _Exchange()
@@ -146,7 +146,7 @@ class Session:
         try:
             self._runner.run(served, context=contextvars.copy_context())
         finally:
-            if exchange.task is not None:  # what is left of it ends when the loop runs next
+            if exchange.task is not None:  # its leftovers end when the loop runs next
                 exchange.task.cancel()
         if exchange.status is None:
             raise RuntimeError("the application sent no answer")
@@ -154,7 +154,7 @@ class Session:
 
 
 class _Exchange:
-    """The server's side of one request: an empty body, and an answer that is read and dropped."""
+    """The server's side of one request: an empty body, and an answer that is read and discarded."""
 
     def __init__(self) -> None:
         self.status: int | None = None
@@ -194,7 +194,7 @@ class Lifespan:
     """The server's side of the lifespan protocol, for applications that have one.
 
     Attributes:
-        raised: the application's exception, be it that it has no lifespan.
+        raised: the application's exception, which may mean that it has no lifespan.
         state: filled by the application.
     """
 
@@ -217,7 +217,7 @@ class Lifespan:
         return self.started and self.task is not None and not self.task.done()
 
     def forget(self) -> None:
-        """Let go of what has kept the loop, after its end."""
+        """Drop references to the loop, after its end."""
         self.task = None
         self._to_application, self._from_application = asyncio.Queue(), asyncio.Queue()
 

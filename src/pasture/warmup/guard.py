@@ -1,9 +1,8 @@
-"""The one place where code of the application runs inside of the process that forks.
-
-The code has a limited time, and an ending signal stops it. Changes that it makes to the process's
-state are undone, except for variables that modules set while they are loaded: no worker loads them
-again. None of its exceptions ends the process but `KeyboardInterrupt`, and a process that it forks
-does not come back from it. `interrupts` says which code cannot be stopped.
+"""The only place where code of the application runs inside the process that forks. The code has a
+limited time, and an ending signal stops it. Its changes of the process's state are undone, except
+variables that modules set while they are loaded: workers do not load them again. Only its
+`KeyboardInterrupt` ends the process, and a process that it forks does not return from it.
+`interrupts` says which code cannot be stopped.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from pasture.warmup.process_state import ProcessState
 Result = TypeVar("Result")
 
 STEP_S = 30.0
-"""A worker of gunicorn's that answers nothing for so long is taken for hung, too."""
+"""Limit of a step. gunicorn kills a worker without an answer after the same time."""
 
 TOTAL_S = 300.0
 
 _MIN_S = 1.0
-"""That a step gets when the time for all of them is over: the end of an application."""
+"""Time for a step after the limit of all steps: the end of an application."""
 
 _TEXT_CHARACTERS = 500
 
@@ -46,11 +45,11 @@ class Ended(KeyboardInterrupt):
 class Outcome(Generic[Result]):
     """The outcome of a step."""
 
-    value: Result | None  # what it returned; None if it raised
-    error: str | None  # what it raised; None if it returned
-    # Its changes to the process, a few words each. All that could be has been put back.
+    value: Result | None  # the returned value; None if it raised
+    error: str | None  # the exception; None if it returned
+    # Its changes to the process, in words. They are undone where possible.
     changed: tuple[str, ...]
-    seconds: float  # time that it took
+    seconds: float  # duration
 
 
 class Guard:
@@ -58,7 +57,7 @@ class Guard:
 
     Args:
         on_start: takes the name of each step before it runs.
-        step_s, total_s: limit of one step, and of all from now on, in seconds; 0 for none.
+        step_s, total_s: limit of a step, and of all from now on, in seconds; 0 for no limit.
 
     Attributes:
         has_limit: whether steps can be stopped: only in the main thread.
@@ -88,7 +87,7 @@ class Guard:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        """Have an ending signal's own handler called; raises Ended, or as the handler does."""
+        """Call an ending signal's own handler; raises Ended, or the handler's error."""
         self._audit.drop()
         if not self.has_limit:
             return
@@ -106,7 +105,7 @@ class Guard:
     def run(
         self, name: str, function: Callable[[], Result], *, least_s: float = 0.0
     ) -> Outcome[Result]:
-        """Run a step for `least_s` at the least. Raises Ended, or the step's KeyboardInterrupt."""
+        """Run a step, for at least `least_s`. Raises Ended, or the step's KeyboardInterrupt."""
         self._on_start(name)
         if not self.has_limit:
             return self._run(name, function, in_main_thread=False)
@@ -123,7 +122,7 @@ class Guard:
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Note variables that modules set while they are loaded; None is one that was deleted.
 
-        A module is loaded once, here: what it sets, each worker would have of it. So it stays.
+        A module is loaded only here: each worker needs the variables that it sets, so they stay.
         """
         if event in ("os.putenv", "os.unsetenv") and is_importing(self._outer):
             name, *value = map(os.fsdecode, arguments)
@@ -147,7 +146,7 @@ class Guard:
         except BaseException as raised:
             error = describe(raised)
         finally:
-            if os.getpid() != own:  # here would be a second server on the same port
+            if os.getpid() != own:  # else a second server would go on here
                 try:
                     log.warning("a process forked by %s returned from it and ends here", name)
                 finally:
@@ -158,10 +157,10 @@ class Guard:
 
 
 def describe(raised: BaseException) -> str:
-    """The type and text of an exception; it is the application's, its text too."""
+    """The type and text of an application's exception, whose text may raise, too."""
     try:
         text = str(raised)
     except Exception:
-        text = "its text cannot be had"
+        text = "its text cannot be read"
     name = type(raised).__name__
     return f"{name}: {text[:_TEXT_CHARACTERS]}" if text else name

@@ -1,11 +1,9 @@
-"""Stopping code in the main thread: after a time, or when the process is asked to end.
+"""Stops code in the main thread: after a time, or when the process is asked to end. Invariant:
+afterwards handlers and alarm are restored, those of C code too, and no signal is lost.
 
-Invariant: afterwards handlers and alarm are as they were, those of C code too, and a signal that
-came meanwhile has not been lost.
-
-The handler of a signal raises `Interrupted` where the code is, and again each second while the code
-goes on. C code that never returns to the interpreter cannot be stopped: a second ending signal is
-left to the kernel, which ends the process.
+The handler of a signal raises `Interrupted` in the code, and again each second while the code goes
+on. C code that never returns to the interpreter cannot be stopped: the kernel handles a second
+ending signal and ends the process.
 
 Source: signal(7); CPython 3.14 Modules/signalmodule.c; PEP 475.
 """
@@ -30,32 +28,31 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 """Signals by which a server is asked to end."""
 
 AGAIN_S = 1.0
-"""After so long the exception is raised again, in code that goes on in spite of it."""
+"""Time after which the exception is raised again, in code that goes on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handling:
-    """How a signal is handled, as Python and as the kernel know it: C code sets handlers, too."""
+    """The handler of a signal, for Python and for the kernel: C code sets handlers, too."""
 
-    handler: Any  # that Python knows; None of C code
-    action: bytes | None  # that the kernel knows; None without the extension
+    handler: Any  # Python's handler; None for C code's
+    action: bytes | None  # the kernel's action; None without the extension
 
     @property
     def can_be_put_back(self) -> bool:
-        """Whether enough is known of it."""
+        """Whether enough is known to restore it."""
         return self.handler is not None or self.action is not None
 
 
 class Interrupted(BaseException):
-    """Raised into the code that is to stop; its text says why. No `Exception`, so that few
-    programs catch it by mistake."""
+    """Raised in the code that is to stop; its text says why. Few programs catch it: see its base."""
 
 
 class Interrupts:
     """Calls functions and stops them, within a `with` of this object. In the main thread.
 
     Attributes:
-        ended_by: ending signals that came meanwhile, for their own handlers, in order.
+        ended_by: ending signals that arrived meanwhile, for their own handlers, in order.
     """
 
     def __init__(self) -> None:
@@ -86,7 +83,7 @@ class Interrupts:
         for number in ENDING:
             if callable(signal.getsignal(number)):
                 self._take_over(number, self._note)
-                with suppress(UnsupportedInterpreter):  # a second one is the kernel's
+                with suppress(UnsupportedInterpreter):  # the kernel handles a second one
                     native().reset_signal_after_first(number)
         return self
 
@@ -99,14 +96,12 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, max(left_s - passed_s, 1e-3), interval_s)
 
     def call(self, function: Callable[[], Result], limit_s: float) -> Result:
-        """Call one; not at all if an ending signal has come.
-
-        Args:
-            limit_s: for the call, in seconds; 0 for none.
+        """Call a function, unless an ending signal has arrived. Args: limit_s: for the call, in
+        seconds; 0 for no limit.
 
         Raises:
-            Interrupted: its time was over, or an ending signal came; also where the function
-                caught the exception and returned.
+            Interrupted: its time was over, or an ending signal arrived, even if the function caught
+            the exception and returned.
         """
         self._limit_s = limit_s
         if not self.ended_by:
@@ -169,8 +164,8 @@ def handling_of(number: int) -> Handling:
 
 
 def put_back(number: int, before: Handling) -> None:
-    """Have a signal handled as before. In the main thread."""
-    # Not even for a moment has it the default effect.
+    """Restore the handler of a signal. In the main thread."""
+    # The signal never has its default effect in between.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         signal.signal(number, signal.SIG_DFL if before.handler is None else before.handler)

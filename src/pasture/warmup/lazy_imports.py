@@ -1,8 +1,7 @@
 """Lazy imports (PEP 810, CPython 3.15): those of the standard library are made before the fork.
-
-A module that stays pending is imported by each worker at its first use, into memory of its own.
-One of the application's own stays pending: it may be lazy because it must not happen here. Where
-all imports are lazy, most of them are never used: names are then bound to what is loaded.
+Each worker imports a module that stays pending at its first use, into its own memory. The
+application's own stay pending: they may be lazy because they must not happen here. Where all
+imports are lazy, most of them are never used: names are then bound to loaded modules.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _TARGET = re.compile(r"<lazy_import '(.*)'>")
 class Pending:
     """A global name of a module that stands for an import not made yet."""
 
-    module: ModuleType  # that has the name
-    name: str  # of the global
-    target: str  # dotted name of what is to be imported, as in `decimal.Decimal`
+    module: ModuleType  # module with the name
+    name: str  # name of the global
+    target: str  # dotted name of its target, as in `decimal.Decimal`
 
     @property
     def key(self) -> tuple[str, str]:
@@ -41,9 +40,8 @@ class Pending:
 
 
 def begin() -> None:
-    """Where all imports are lazy, have those of this package be made at once.
-
-    In the parent, before the application is imported.
+    """Make imports of this package eager, where all imports are lazy. In the parent, before the
+    application is imported.
     """
     if sys.version_info < (3, 15):
         return
@@ -60,16 +58,16 @@ def begin() -> None:
 def resolve(
     refusal: Callable[[], str | None] = lambda: None,
 ) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    """Make the pending imports of the standard library, and those that come with them.
+    """Make the pending imports of the standard library, and those that they cause.
 
     In the process that forks, before the seal. An import that fails stays pending: a worker
     that uses it gets the error, as without pasture.
 
     Args:
-        refusal: asked before each import: why no more may be made, or None.
+        refusal: called before each import; returns why to stop, or None.
 
     Returns:
-        Number of names `resolved` and left `pending`, and what went wrong, a line each.
+        Number of names `resolved` and left `pending`, and errors, a line each.
 
     Raises:
         KeyboardInterrupt: the process was asked to end.
@@ -105,17 +103,16 @@ def _make(one: Pending) -> None:
 
 
 def _bind_what_is_loaded() -> int:
-    """Give names the modules and values that are there already, as other imports needed them.
-
-    Each worker would do so at the first use of a name, in memory of its own. Not where a program
-    says which imports are lazy: such a name may be given another value after the fork.
+    """Bind names to modules and values that other imports have loaded already. Each worker would do
+    so at the first use of a name, in its own memory. Not if a program chooses its lazy imports:
+    such a name may get another value after the fork.
     """
     bound = 0
     tried: set[tuple[str, str]] = set()
     while chosen := [p for p in pending() if _is_loaded(p.target) and p.key not in tried]:
         for one in chosen:
             tried.add(one.key)
-            with suppress(Exception):  # a worker gets it
+            with suppress(Exception):  # workers get the error
                 _make(one)
                 bound += 1
     return bound
@@ -130,7 +127,7 @@ def _is_loaded(target: str) -> bool:
 
 
 def pending() -> Iterator[Pending]:
-    """Every pending import of the modules that are loaded. Makes none of them."""
+    """Every pending import of the loaded modules. Makes none of them."""
     kind: type | None = vars(types).get("LazyImportType")
     if kind is None:
         return
@@ -145,7 +142,7 @@ def pending() -> Iterator[Pending]:
 
 
 def _pending_submodules() -> Iterator[Pending]:
-    """After a lazy `import a.b` a use of `a` imports `a` alone: `a.b` waits for its own use."""
+    """Submodules that stay pending: after a lazy `import a.b` a use of `a` imports only `a`."""
     for target in list(getattr(sys, "lazy_modules", ())):
         package: Any = None
         path = ""

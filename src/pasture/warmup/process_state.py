@@ -1,7 +1,6 @@
-"""State of the process that application code may change, and putting it back.
-
-Owns the list of what is looked at: handlers of signals, environment, working directory and the
-like. Values are never reported, only what was changed: an environment holds secrets.
+"""State of the process that application code may change, and its restoration. Owns the list of
+aspects: handlers of signals, environment, working directory and so on. Reports only names, never
+values: an environment holds secrets.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class _Aspect:
 
 
 def _read_umask() -> int:
-    umask = os.umask(_SAFE_UMASK)  # there is no way to read it alone
+    umask = os.umask(_SAFE_UMASK)  # reading it requires setting it
     os.umask(umask)
     return umask
 
@@ -77,7 +76,7 @@ _ASPECTS = (
 
 
 class ProcessState:
-    """The state at one moment; handlers of signals only the main thread can set."""
+    """The state at one moment; only the main thread can set handlers of signals."""
 
     def __init__(self, *, in_main_thread: bool) -> None:
         self._aspects = [a for a in _ASPECTS if in_main_thread or not a.of_main_thread]
@@ -88,7 +87,7 @@ class ProcessState:
         self._environment = dict(os.environ)
 
     def restore(self, kept: Mapping[str, str | None] | None = None) -> tuple[str, ...]:
-        """Put back what is different now, except `kept` variables; what that was, in words."""
+        """Undo the changes, except of `kept` variables; returns them in words."""
         for name, value in (kept or {}).items():
             self._environment.pop(name, None)
             if value is not None:
@@ -132,7 +131,7 @@ class ProcessState:
 
 
 def _value_of(aspect: _Aspect) -> Any:
-    """None where it is not known: a working directory that has been removed, say."""
+    """The value of an aspect; None if unknown, as for a removed working directory."""
     try:
         return aspect.read()
     except (OSError, ValueError, locale.Error):

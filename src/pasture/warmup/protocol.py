@@ -1,8 +1,7 @@
-"""The protocol by which an application is called: WSGI, ASGI, or none that is known here.
-
-A server knows which one its workers speak; where no server has said so, the application's own
-parameters decide. Invariant: nothing of the application is called. What cannot be called by a
-protocol, an application factory for instance, is refused in words, and never tried.
+"""The protocol by which an application is called: WSGI, ASGI, or an unknown one. A server knows the
+protocol of its workers; without a server the application's parameters decide. Invariant: calls no
+code of the application. An object that does not fit a protocol, such as an application factory, is
+refused with a reason, and never called.
 """
 
 from __future__ import annotations
@@ -26,30 +25,30 @@ _PARAMETERS = {
 
 
 def find(application: Any) -> Protocol:
-    """The protocol of what is said to be an application: ASGI's are coroutine functions."""
+    """The protocol of an application: ASGI's are coroutine functions."""
     return Protocol.ASGI if _is_coroutine_function(application) else Protocol.WSGI
 
 
 def refusal(application: Any, protocol: Protocol) -> str | None:
-    """The reason why an object is no application of a protocol; None if it may be one.
-
-    Objects that do not show their parameters, as some of C code, may be one.
+    """Why an object is not an application of a protocol; None if it may be one. An object that does
+    not show its parameters, as in C code, may be one.
     """
     if not callable(application):
         return f"{_name(application)} cannot be called"
     if protocol is Protocol.WSGI and _is_coroutine_function(application):
-        return f"{_name(application)} is a coroutine function, and no WSGI application"
+        return f"{_name(application)} is a coroutine function, not a WSGI application"
     parameters = _PARAMETERS[protocol]
-    # Not of what it wraps: werkzeug's `Request.application` makes a WSGI application of a view.
+    # Not the wrapped function's: werkzeug's `Request.application` makes a WSGI application of a
+    # view.
     try:
         signature = inspect.signature(application, follow_wrapped=False)
-    except Exception:  # of code of the application's, too: a proxy, say
+    except Exception:  # also from the application's code, as in a proxy
         return None
     try:
         signature.bind(*(None,) * len(parameters))
     except TypeError:
         takes = ", ".join(parameters)
-        return f"{_name(application)} does not take ({takes}), and is no {protocol} application"
+        return f"{_name(application)} does not take ({takes}) as {protocol} applications do"
     return None
 
 

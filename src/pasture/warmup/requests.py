@@ -1,4 +1,4 @@
-"""The requests of a warm-up, and the lines in which users write them.
+"""The requests of a warm-up, and the lines that users write for them.
 
 `PATH`, `METHOD PATH`, either with a full URL instead of the path, whose host is then sent
 as the `Host` header; `Name: value` is a header for every request; `#` starts a comment.
@@ -30,7 +30,7 @@ _METHOD = re.compile(r"[A-Za-z]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 _HOST = re.compile(r"[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]")
 _LONE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_MAY_STAND = "/?:@!$&'()*+,;=-._~%"  # RFC 3986: pchar, and what a query has besides
+_MAY_STAND = "/?:@!$&'()*+,;=-._~%"  # RFC 3986: pchar, and the additional characters of a query
 _MAX_BYTES = 16 << 20
 
 
@@ -38,7 +38,7 @@ _MAX_BYTES = 16 << 20
 class Request:
     """One request of a warm-up."""
 
-    method: str  # its name, in capitals
+    method: str  # in capitals
     path: str  # path and query, percent-encoded, ASCII
     scheme: str = "http"  # "http" or "https"
     host: str | None = None  # value of the `Host` header; None leaves the choice to the server
@@ -89,13 +89,13 @@ def _parts(place: str) -> tuple[str, str | None, str]:
 
 
 def _encoded(path: str) -> str:
-    """Path and query as they go over the wire; what is encoded already stays as it is."""
+    """Path and query as they are sent; encoded parts do not change."""
     whole, _, _ = path.partition("#")  # a fragment is never sent
     return quote(_LONE_PERCENT.sub("%25", whole), safe=_MAY_STAND, errors="surrogateescape")
 
 
 def _host(name: str, port: int | None) -> str:
-    """Name and port for the `Host` header; ValueError if it can be none."""
+    """Name and port for the `Host` header; ValueError for an impossible name."""
     shown = f"[{name}]" if ":" in name else name.encode("idna").decode("ascii")
     if not _HOST.fullmatch(shown):
         raise ValueError(name)
@@ -103,14 +103,14 @@ def _host(name: str, port: int | None) -> str:
 
 
 def parse_header(line: str) -> Header:
-    """Read `Name: value`; UsageError if it is none, or its value cannot be sent."""
+    """Read `Name: value`; UsageError if it is not a header, or its value cannot be sent."""
     match = _HEADER.fullmatch(line.strip(" \t\r\n"))
     if match is None:
         raise UsageError(f"not a header: {line!r}", hint="write it as 'Name: value'")
     value = (match[2] or "").strip()
     if not _VALUE.fullmatch(value):
         raise UsageError(
-            f"the header {match[1]} has characters that no header may have: {value!r}",
+            f"the header {match[1]} has characters that a header must not have: {value!r}",
             hint="ASCII without control characters can be sent; encode the rest as the "
             "application expects it, percent-encoded for instance",
         )
@@ -134,7 +134,7 @@ def parse_line(line: str) -> Requests:
 
 
 def read_requests(path: Path) -> Requests:
-    """Read a file of such lines; UsageError as `read_lines` and `parse_lines`."""
+    """Read a file of requests and headers; UsageError as in `read_lines` and `parse_lines`."""
     return parse_lines(read_lines(path))
 
 

@@ -1,9 +1,9 @@
 """The warm-up: the parent serves a few requests itself, before the fork.
 
 Templates, routes, caches and specialized bytecode, which an application builds at its first
-requests, are then there before the fork, and shared. Owns the run and its report. Whatever a
-request does, the parent starts (`guard`), and the report says what went wrong.
-docs/internals/warmup.md says what a warm-up is worth.
+requests, then exist before the fork, and are shared. Owns the run and its report. The parent starts
+whatever a request does (`guard`), and the report has the errors. docs/internals/warmup.md has the
+gain of a warm-up.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from pasture.warmup.requests import Header, Request, parse_request
 if TYPE_CHECKING:
     from pasture.warmup.asgi import Session
 
-_THREADS_END_S = 1.0  # AnyIO's worker threads end after the event loop, which does not wait
-_END_S = 10.0  # least for the end of a loop: pools are closed there
+_THREADS_END_S = 1.0  # AnyIO's worker threads end after the event loop, which does not await them
+_END_S = 10.0  # minimum for the end of a loop, which closes pools
 
 _TRIES_WITHOUT_LIFESPAN = 3
-"""If this many fail in the beginning, they need what the application's start makes."""
+"""If this many requests fail at first, they need the application's start."""
 
 _NEEDS_LIFESPAN = (
     "requests failed, and the application was not started for them: `--lifespan warm-up` starts "
@@ -40,7 +40,7 @@ _NEEDS_LIFESPAN = (
 )
 
 Call = Callable[[Request], int]
-"""Serves a request and returns the status, or raises what the application raises."""
+"""Serves a request and returns the status, or raises the application's error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,14 @@ class Answer:
 
     request: Request
     status: int | None  # status of the response; None without one
-    # The exception that the application raised, or why it was stopped; None if neither.
+    # The application's exception, or why it was stopped; else None.
     error: str | None
     seconds: float
-    changed: tuple[str, ...] = ()  # what it had changed of the process, and what has been put back
+    changed: tuple[str, ...] = ()  # its changes of the process, which were undone
 
     @property
     def failed(self) -> bool:
-        """No answer, or one in the 500s. A 404 warms up as well as any other page."""
+        """Whether it has no answer, or one in the 500s. A 404 warms up as well as any page."""
         return self.status is None or self.status >= 500
 
     def __str__(self) -> str:
@@ -70,14 +70,13 @@ class WarmUpReport:
     Attributes:
         answers: one for each request, in order.
         threads: names of the threads that the requests started and that still run.
-        refused: why no request was served, or not all were; None if they were.
+        refused: why requests were not served; None if all were.
         unlimited: why requests had no time limit; None if they had.
-        changed: what an application's start and end changed of the process, a line each.
+        changed: changes of the process by an application's start and end, a line each.
         startup_s: time that an ASGI application's start took; None without one.
-        application, headers, host: what was served, and by which headers.
-        protocol: by which the application is called; None without one.
-        hazards: what requests left on their event loop that no worker can use.
-        advice: what to do about requests that failed; None where nothing is known.
+        application, headers, host: the application, and the headers of its requests. protocol: the
+        protocol of the application's calls; None without one. hazards: objects of requests on their
+        event loop that workers cannot use. advice: what to do about requests that failed, or None.
     """
 
     answers: tuple[Answer, ...] = ()
@@ -101,7 +100,7 @@ class WarmUpReport:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Sentences that a user should know, a line each."""
+        """Problems for the user, a sentence each."""
         failed = [str(answer) for answer in self.answers if answer.failed]
         changed = [_put_back(str(a.request), a.changed) for a in self.answers if a.changed]
         threads = [f"a request started thread {name}" for name in self.threads]
@@ -128,12 +127,12 @@ def warm_up(
 
     In the parent, before the fork; call `close_connections` (or `seal`, which does) after it. Each
     request runs in a copy of the context. Responses are read up to 16 MiB. The requests of an ASGI
-    application share an event loop, which is closed after them with what was opened on it.
+    application share an event loop, which is closed after them with all that was opened on it.
 
     A request that takes too long is stopped (in the main thread), and so is one during which the
-    process is asked to end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). What a
-    request changes of the process (handlers of signals, environment, working directory and the
-    like) is put back after it.
+    process is asked to end (SIGINT, SIGTERM, SIGQUIT; their handlers are called then). A request's
+    changes of the process (handlers of signals, environment, working directory and so on) are
+    undone after it.
 
     Args:
         requests: as `Request`, or as text: `PATH` or `METHOD PATH`.
@@ -141,13 +140,11 @@ def warm_up(
         host: `Host` header where a request has none of its own.
         on_start: called before each request, and at start and end of an ASGI application.
         on_answer: called with each answer as it comes.
-        timeout_s: limit of a request, and of start and end; 0 for none.
-        total_timeout_s: limit of the warm-up; 0 for none.
-        session: of an ASGI application that has been started already, and goes on after it.
-        lifespan: start an ASGI application before its requests and end it after them. Workers
-            inherit what its end leaves behind.
-        protocol: by which the server calls the application; None for what its parameters say. A
-            factory is not called.
+        timeout_s: limit of a request, and of start and end; 0 for no limit. total_timeout_s: limit
+        of the warm-up; 0 for no limit. session: of a started ASGI application, which goes on
+        afterwards. lifespan: start an ASGI application before its requests and end it after them.
+        Workers inherit what its end leaves behind. protocol: the protocol of the server's calls; by
+        default the parameters decide. A factory is not called.
 
     Raises:
         UsageError: a request is malformed; none was served.
@@ -195,7 +192,7 @@ def warm_up(
 
 
 def _threads_left(before: set[threading.Thread]) -> tuple[str, ...]:
-    """Names of the threads that run on. Those that were asked to end get a moment for it."""
+    """Names of the threads that run on, after a moment for those that end."""
     deadline = perf_counter() + _THREADS_END_S
     started = [thread for thread in threading.enumerate() if thread not in before]
     for thread in started:
@@ -220,7 +217,7 @@ class _Run:
         self._tries = 0
 
     def serve(self, call: Call) -> None:
-        """Serve all requests, for as long as there is time."""
+        """Serve all requests, while there is time."""
         for number, request in enumerate(self._requests):
             left = len(self._requests) - number
             if self._guard.is_over:
@@ -242,7 +239,7 @@ class _Run:
         *,
         lifespan: bool,
     ) -> None:
-        """Serve on a loop of its own; if asked to, between start and end of the application."""
+        """Serve on a new loop; with `lifespan` between start and end of the application."""
         from pasture.warmup import asgi  # asyncio is not loaded for WSGI
 
         session = asgi.Session(application)
@@ -271,7 +268,7 @@ class _Run:
         self.serve(lambda request: session.call(asgi.build_scope(request, headers, host)))
 
     def _take(self, name: str, step: Callable[[], str | None], least_s: float = 0.0) -> bool:
-        """Take a step, which returns why it failed if it says so; whether it went well."""
+        """Take a step, which returns None or its error; returns whether it succeeded."""
         outcome = self._guard.run(name, step, least_s=least_s)
         self._step_s = outcome.seconds
         failed = outcome.value or outcome.error

@@ -1,7 +1,7 @@
 """One request served by a WSGI application object, without a server around it.
 
-Owns the environ (PEP 3333, with what gunicorn adds that applications look at) and the
-protocol of the call. The caller is a pre-fork parent: `wsgi.multiprocess` is True.
+Owns the environ (PEP 3333, with gunicorn's additions that applications read) and the protocol of
+the call. The caller is a pre-fork parent: `wsgi.multiprocess` is True.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from urllib.parse import unquote_to_bytes
 from pasture.warmup.requests import USER_AGENT, Header, Request
 
 BODY_LIMIT_BYTES = 16 * 2**20
-"""A response is read up to here, so that an endless one does not keep the server from
-starting."""
+"""Limit of a response, so that an endless one does not prevent the server's start."""
 
 _NOT_HTTP_HEADERS = ("CONTENT_TYPE", "CONTENT_LENGTH")
 
@@ -25,7 +24,7 @@ ExceptionInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def build_environ(request: Request, headers: Iterable[Header], host: str) -> dict[str, Any]:
-    """The environ of a request of this machine without a body; `host` if it names none."""
+    """The environ of a request from this machine without a body; `host` is the default host."""
     path, _, query = request.path.partition("?")
     environ: dict[str, Any] = {
         "REQUEST_METHOD": request.method,
@@ -59,9 +58,8 @@ def build_environ(request: Request, headers: Iterable[Header], host: str) -> dic
 
 
 def call(application: Callable[..., Any], environ: dict[str, Any]) -> int:
-    """Serve one request: call, read the body, close the response, whatever is raised; the status.
-
-    RuntimeError: the application never called `start_response`.
+    """Serve one request: call, read the body, always close the response; returns the status.
+    RuntimeError: the application did not call `start_response`.
     """
     response = _Sent()
     body = application(environ, response.start)
@@ -88,7 +86,7 @@ class _Sent:
     def start(
         self, status: str, headers: list[Header], exc_info: ExceptionInfo | None = None
     ) -> Callable[[bytes], None]:
-        # An error page may replace an answer of which nothing was sent yet.
+        # An error page may replace an answer before it is sent.
         if exc_info is not None and self.body_bytes:
             raise exc_info[1].with_traceback(exc_info[2])
         self.status = status

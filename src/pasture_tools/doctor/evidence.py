@@ -79,7 +79,7 @@ class Evidence:
     imported: tuple[str, ...] = ()
     modules: tuple[Module, ...] = ()  # files that are extensions for the stable ABI
     # Why a seal cannot work, or parts of it, on the server's interpreter; known only if doctor runs
-    # # on the same one.
+    # on the same one.
     refusals: tuple[str, ...] = ()
     # Number of its children that are a new Python, as uvicorn's workers are.
     spawned: int = 0

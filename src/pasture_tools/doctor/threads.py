@@ -29,7 +29,7 @@ _BETWEEN_LOOKS_S = 0.05
 class Thread:
     """One thread of a master besides its main one."""
 
-    # The program's name for it where that is known, else the kernel's; "" where that is the #
+    # The program's name for it where that is known, else the kernel's; "" where that is the
     # program's own.
     name: str
     after_fork: bool = False  # whether it began after the oldest living worker was forked

@@ -71,7 +71,7 @@ class Waiting:
 
     number: int
     name: str  # by the kernel
-    # The kernel's call that it is in; "" if it runs or that is not known. A futex counts only #
+    # The kernel's call that it is in; "" if it runs or that is not known. A futex counts only
     # without a timeout.
     call: str
     on: str  # the futex's address, or the file of that call

@@ -68,7 +68,7 @@ def test_an_exception_without_a_text_that_can_be_had_is_named() -> None:
         def __str__(self) -> str:
             raise ValueError
 
-    assert cause.of_exception(Odd()).startswith("Odd: its text cannot be had, in ")
+    assert cause.of_exception(Odd()).startswith("Odd: its text cannot be read, in ")
 
 
 def test_a_suspended_coroutine_is_followed_to_where_it_waits() -> None:

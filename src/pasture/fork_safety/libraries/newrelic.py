@@ -26,7 +26,7 @@ def kept_still() -> Iterator[None]:
         yield
         return
     # The agent is made here if it does not exist yet: one that is made while it is switched off
-    # does # not send its data at the exit.
+    # does not send its data at the exit.
     made = sys.modules.get("newrelic.core.agent")
     if made is not None:
         thread = getattr(made.agent_instance(), "_harvest_thread", None)

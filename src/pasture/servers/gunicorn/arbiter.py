@@ -172,7 +172,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._start_control_server()
 
     def _start_control_server(self) -> None:
-        # gunicorn 25.1 starts its thread before the first fork. A thread may hold any lock # and
+        # gunicorn 25.1 starts its thread before the first fork. A thread may hold any lock and
         # change any structure: it must not run while the heap is sealed.
         if self._as_in_worker is nullcontext:
             if self._workers_forked:

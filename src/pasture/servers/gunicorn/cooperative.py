@@ -89,7 +89,7 @@ def _between(found: tuple[Patched, Patched]) -> AsInWorker:
         finally:
             put(before)
 
-    # Greenlets of the application's import go on in each child, right from the fork. Forks and #
+    # Greenlets of the application's import go on in each child, right from the fork. Forks and
     # signals there stay the original ones until the worker patches.
     os.register_at_fork(after_in_child=lambda: put(waiting))
     where: Any = threading

@@ -58,7 +58,7 @@ class ForkContext(Forking):
 
     def _serve(self, target: Callable[..., object], sockets: list[Any] | None = None) -> None:
         self.settle()
-        # Make the server now. uvicorn 0.54 makes it in two threads at once, without a lock: the #
+        # Make the server now. uvicorn 0.54 makes it in two threads at once, without a lock: the
         # thread of the health check may get another one, which is never started.
         getattr(getattr(target, "__self__", None), "server", None)
         target(sockets=sockets)

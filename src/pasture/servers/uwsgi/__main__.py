@@ -30,7 +30,7 @@ def run() -> int:
             )
         os.execv(program, [program, *sys.argv[1:], *switch])
     take_name("uwsgi")
-    # uWSGI starts itself again at a reload, and would take the interpreter behind the virtual #
+    # uWSGI starts itself again at a reload, and would take the interpreter behind the virtual
     # environment, without the environment.
     itself = ("--binary-path", starter())
     return int(pyuwsgi.run([*sys.argv[1:], *switch, *itself]))

@@ -112,7 +112,7 @@ class Uwsgi(Engine):
     def end(self, error: PastureError) -> NoReturn:
         code = complain(error)
         if self._uwsgi.worker_id() > 0:  # the master would retry for ever
-            # It passes the signal on, which must not arrive before the exit, nor while other #
+            # It passes the signal on, which must not arrive before the exit, nor while other
             # workers import, who would take it for the user's Ctrl-C.
             signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
             time.sleep(1)

@@ -133,7 +133,7 @@ class Promotable:
             wait_for(lambda: native().python_threads() <= threading.active_count())
         if hasattr(tempfile, "_name_sequence"):
             # 2.5 KB from this worker's heartbeat file, made in its mold: a seal would keep it in
-            # this # and each later generation. `tempfile` makes it again.
+            # this and each later generation. `tempfile` makes it again.
             tempfile._name_sequence = None
         for listener, number in zip(self._listeners, self._kept, strict=True):
             if listener.sock is None or listener.sock.fileno() == -1:
