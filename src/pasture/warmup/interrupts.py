@@ -45,7 +45,7 @@ class Handling:
 
 
 class Interrupted(BaseException):
-    """Raised in the code that is to stop; its text says why. Few programs catch it: see its base."""
+    """Raised in the code that is to stop, with the reason. `except Exception` does not catch it."""
 
 
 class Interrupts:
