@@ -23,9 +23,17 @@ from pasture_tools.cli.run import command as pasture_run
 from pasture_tools.launch.ports import listens
 from pasture_tools.launch.session import Group, environment
 
-__all__ = ["TIMEOUT_S", "Running", "completed", "environment", "listens", "waits_in_select"]
+__all__ = [
+    "TIMEOUT_S",
+    "Running",
+    "completed",
+    "environment",
+    "listens",
+    "pasture",
+    "waits_in_select",
+]
 
-TIMEOUT_S = 120  # of a machine at work, too
+TIMEOUT_S = 300  # of a machine at work, too
 PASTURE_RUN = [sys.executable, "-m", "pasture", "run"]
 
 
@@ -33,6 +41,11 @@ def completed(command: Sequence[object], **how: Any) -> subprocess.CompletedProc
     """A program that has ended by itself, with what it wrote."""
     how = {"capture_output": True, "text": True, "timeout": TIMEOUT_S} | how
     return subprocess.run([str(word) for word in command], **how)
+
+
+def pasture(*words: object, **how: Any) -> subprocess.CompletedProcess[str]:
+    """A command of pasture's that has ended by itself."""
+    return completed([sys.executable, "-m", "pasture", *words], **how)
 
 
 class Running(Group):

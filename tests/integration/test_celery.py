@@ -11,33 +11,32 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import Running, environment
+from running import TIMEOUT_S, Running, environment
 
 from matrix.redis_server import redis_server
 from pasture.proc.tree import is_running
 
 celery = pytest.importorskip("celery")
-pytest.importorskip("redis")
+redis = pytest.importorskip("redis")
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 SEALED = "pasture: policy seal on "
-TIMEOUT_S = 120
+MANY = 60_000
+"""Records, where memory counts."""
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    """Address of a Redis of this module's own, without the number of a database."""
+    """Address of a Redis of this module's own."""
     try:
         with redis_server(tmp_path_factory.mktemp("redis")) as address:
-            yield address.removesuffix("/0")
+            yield address
     except subprocess.CalledProcessError as error:
         pytest.skip(f"Redis cannot be had: {error}")
 
 
 class Worker(Running):
-    """A Celery worker and a client of its tasks, each with a database of Redis of its own."""
-
-    timeout_s = TIMEOUT_S
+    """A Celery worker and a client of its tasks."""
 
     def __init__(self, command, directory, broker, env):
         super().__init__(command, directory / "celery.log", {**env, "HERD_BROKER": broker})
@@ -56,20 +55,22 @@ class Worker(Running):
 
 
 @pytest.fixture
-def work(tmp_path, broker, request):
+def work(tmp_path, broker):
     workers = []
+    redis.Redis.from_url(broker).flushall()  # what was left of a test before is in no one's way
 
-    def start(*args, options=(), plain=False, env=None, ready=True, conf=None):
+    def start(*args, options=(), plain=False, env=None, ready=True, conf=None, records=100):
         begin = ["celery"] if plain else ["pasture", "run", *options, "celery"]
         command = [sys.executable, "-m", *begin, "-A", "herd_tasks", "worker", "-c", "2"]
         worker = Worker(
             [*command, "-l", "INFO", *args],
             tmp_path,
-            f"{broker}/{abs(hash(request.node.nodeid)) % 15}",
+            broker,
             environment(
                 {
                     "PYTHONPATH": str(PROGRAMS),
                     "HERD_CONF": json.dumps(conf or {}),
+                    "HERD_RECORDS": str(records),
                     **(env or {}),
                 }
             ),
@@ -93,10 +94,10 @@ def read_with_all(worker, count=6):
 
 @pytest.mark.immortality
 def test_pool_processes_share_what_they_read_and_so_does_the_next_after_a_kill(work):
-    plain = work(options=("--policy", "stock"))
+    plain = work(options=("--policy", "stock"), records=MANY)
     stock = min(answer["private"] for answer in read_with_all(plain))
     assert plain.stop() == 0
-    worker = work()
+    worker = work(records=MANY)
     first = read_with_all(worker)
     killed = first[0]["pid"]
     os.kill(killed, signal.SIGKILL)
@@ -185,7 +186,7 @@ def test_autoscaling_forks_from_the_sealed_parent(work):
 @pytest.mark.once
 def test_the_memory_limit_counts_private_memory(work):
     """100 MB: a sealed process's RSS is above it at once, its private memory only later."""
-    worker = work("--max-memory-per-child", "100000")
+    worker = work("--max-memory-per-child", "100000", records=MANY)
     rss = psutil.Process(min(worker.children())).memory_info().rss
     for _ in range(6):
         worker.call("keep", 1)
@@ -296,7 +297,7 @@ def test_a_cold_shutdown_of_a_spawned_pool_ends_alike(work):
 def test_a_spawned_pool_shares_as_a_forked_one(work):
     private = []
     for given in ({}, SPAWN):
-        worker = work(**given)
+        worker = work(**given, records=MANY)
         private.append(max(answer["private"] for answer in read_with_all(worker)))
         assert worker.stop() == 0
     assert private[1] < private[0] + 4_000_000

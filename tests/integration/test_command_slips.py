@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import completed
+from running import pasture
 
 pytestmark = pytest.mark.once
 
@@ -27,10 +27,10 @@ def shop(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def pasture(folder: Path, *words: str) -> tuple[int, str]:
+def answered(folder: Path, *words: str) -> tuple[int, str]:
     bin_folder = str(Path(sys.executable).parent)
     environ = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', '')}"}
-    done = completed([sys.executable, "-m", "pasture", *words], cwd=folder, env=environ)
+    done = pasture(*words, cwd=folder, env=environ)
     return done.returncode, done.stderr
 
 
@@ -56,18 +56,18 @@ SLIPS = {
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_is_answered_with_what_was_meant(shop: Path, slip: str) -> None:
     words, code, said = SLIPS[slip]
-    returned, stderr = pasture(shop, *words)
+    returned, stderr = answered(shop, *words)
     assert (returned, said in stderr, "Traceback" in stderr) == (code, True, False), stderr
 
 
 def test_chained_errors_of_an_import_are_the_applications(shop: Path) -> None:
-    returned, stderr = pasture(shop, "try", "chained:app", "--policy", "stock", "--policy", "seal")
+    returned, stderr = answered(shop, "try", "chained:app", "--policy", "stock", "--policy", "seal")
     assert returned == 5, stderr
     assert "chained:app cannot be imported: RuntimeError: settings are broken" in stderr
 
 
 def test_doctor_says_what_a_command_printed_that_ended_after_its_fork(shop: Path) -> None:
-    returned, stderr = pasture(shop, "doctor", "--", "gunicorn", "shp:app", *BIND)
+    returned, stderr = answered(shop, "doctor", "--", "gunicorn", "shp:app", *BIND)
     assert returned == 11, stderr
     assert "the command ended with status" in stderr
     assert "No module named 'shp'" in stderr and "there is no process" not in stderr

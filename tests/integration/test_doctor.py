@@ -3,12 +3,12 @@
 import json
 import os
 import re
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from running import TIMEOUT_S, pasture
 
 from pasture.proc import tree
 from pasture.scoreboard.reader import read_scoreboard
@@ -16,9 +16,8 @@ from pasture.scoreboard.reader import read_scoreboard
 PROGRAMS = Path(__file__).parents[1] / "programs"
 
 
-def doctor(*arguments, cwd=None, env=None):
-    command = [sys.executable, "-m", "pasture", "doctor", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=cwd, env=env)
+def doctor(*words, **how):
+    return pasture("doctor", *words, **how)
 
 
 def test_a_sealed_server_shares_its_memory_and_runs_no_threads(serve, tmp_path):
@@ -31,11 +30,6 @@ def test_a_sealed_server_shares_its_memory_and_runs_no_threads(serve, tmp_path):
     assert done.returncode == (15 if any(by_check.values()) else 0), done.stdout
 
 
-def commanded(command, pid):
-    words = [sys.executable, "-m", "pasture", *command, str(pid)]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120).stdout
-
-
 @pytest.mark.once
 def test_a_hazard_in_the_log_is_known_to_all_who_look_at_the_server(serve):
     server = serve(env={"HERD_THREAD": "1"}, options=("--accept", "threads"))
@@ -43,8 +37,8 @@ def test_a_hazard_in_the_log_is_known_to_all_who_look_at_the_server(serve):
     what = hazard.partition(" does")[0]
     done = doctor(server.process.pid)
     assert done.returncode == 15 and f"! hazards: {what}" in done.stdout, done.stdout
-    assert f"\nhazard: {hazard}\n" in commanded(("top", "--once"), server.process.pid)
-    assert f"- hazard: {hazard}.\n" in commanded(("explain",), server.process.pid)
+    assert f"\nhazard: {hazard}\n" in pasture("top", "--once", server.pid).stdout
+    assert f"- hazard: {hazard}.\n" in pasture("explain", server.pid).stdout
     found = read_scoreboard(server.process.pid)
     assert found is not None and found.seal.hazards == 1
 
@@ -107,7 +101,7 @@ def test_a_command_is_run_and_who_turns_the_collector_on_is_named(tmp_path):
     assert done.returncode == 15, done.stdout + done.stderr
     assert f"library ({tmp_path}/library.py:3) called gc.enable()" in done.stdout
     left_behind_by_its_master = int((tmp_path / "pid").read_text())
-    end = time.monotonic() + 10
+    end = time.monotonic() + TIMEOUT_S
     while tree.is_running(left_behind_by_its_master) and time.monotonic() < end:
         time.sleep(0.05)
     assert not tree.is_running(left_behind_by_its_master)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import celery
 import pytest
-from running import PASTURE_RUN, TIMEOUT_S, Running, environment
+from running import PASTURE_RUN, TIMEOUT_S, Running, environment, pasture
 
 from matrix.engines.environments import python_for
 from matrix.redis_server import redis_server
@@ -310,14 +310,8 @@ def start(tmp_path, group):
 
 def said(*words):
     """What a command of pasture's prints, errors too."""
-    command = [sys.executable, "-m", "pasture", *map(str, words)]
-    return subprocess.run(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=120,
-    ).stdout.splitlines()
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "capture_output": False}
+    return pasture(*words, **both).stdout.splitlines()
 
 
 def firing(base):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from running import completed
+from running import completed, pasture
 
 pytest.importorskip("numpy")
 
@@ -77,8 +77,7 @@ def test_processes_of_another_user_are_refused_with_the_way_to_fix_it(folder):
 
 
 def explain(worker, *options):
-    command = [sys.executable, "-m", "pasture", "explain", str(worker), *options]
-    return completed(command)
+    return pasture("explain", worker, *options)
 
 
 def garbage(path):

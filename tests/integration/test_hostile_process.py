@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from running import pasture
 
 pytest.importorskip("numpy")
 pytest.importorskip("jinja2")
@@ -45,17 +46,13 @@ def hostile(folder):
         process.communicate()
 
 
-def pasture(*arguments, **more):
-    command = [sys.executable, "-m", "pasture", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=100, **more)
-
-
 @pytest.fixture(scope="module")
 def explained(hostile, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reports")
     done = pasture(
         *("explain", hostile["worker"], "--json", folder / "found.json"),
         *("--html", folder / "found.html"),
+        text=False,
     )
     assert done.returncode == 0, done.stderr
     return done, folder
@@ -85,14 +82,14 @@ def test_a_page_has_no_element_that_a_process_named(explained):
 
 @pytest.mark.parametrize("command", [("doctor",), ("top", "--once")])
 def test_doctor_and_top_work_on_such_a_process(hostile, command, tmp_path):
-    done = pasture(*command, hostile["parent"])
+    done = pasture(*command, hostile["parent"], text=False)
     assert done.returncode in (0, 15), done.stderr
     assert b"Traceback" not in done.stderr
     assert not HARMFUL.search(done.stdout.decode() + done.stderr.decode())
 
 
 def test_doctor_names_the_thread_with_its_escape_written_out(hostile, tmp_path):
-    done = pasture("doctor", hostile["parent"], "--json", tmp_path / "found.json")
+    done = pasture("doctor", hostile["parent"], "--json", tmp_path / "found.json", text=False)
     assert b"\\x1b[31mt" in done.stdout
     assert "\x1b" not in (tmp_path / "found.json").read_text()
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import TIMEOUT_S, listens
+from running import TIMEOUT_S, completed, listens, pasture
 
 from pasture.errors import NoPrivilege
 from pasture.scoreboard.reader import read_scoreboard
@@ -205,8 +205,7 @@ def test_the_middleware_answers_from_any_worker_and_leaves_other_paths_alone(ser
 )
 @pytest.mark.once
 def test_a_process_that_is_not_there_is_reported(words, code, reported):
-    command = [sys.executable, "-m", "pasture", "metrics", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    done = pasture("metrics", *words)
     assert done.returncode == code and reported in done.stderr
 
 
@@ -214,8 +213,7 @@ def test_a_process_that_is_not_there_is_reported(words, code, reported):
 def test_a_process_without_memory_is_reported():
     zombie = subprocess.Popen(["true"])
     os.waitid(os.P_PID, zombie.pid, os.WEXITED | os.WNOWAIT)
-    command = [sys.executable, "-m", "pasture", "metrics", f"{zombie.pid}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    done = pasture("metrics", zombie.pid)
     assert done.returncode == 14 and "(a zombie)" in done.stderr
     zombie.wait()
 
@@ -225,9 +223,8 @@ def test_a_taken_port_is_reported():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = str(taken.getsockname()[1])
-        command = [sys.executable, "-m", "pasture", "metrics", str(os.getpid()), "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+        port = taken.getsockname()[1]
+        done = pasture("metrics", os.getpid(), "--port", port)
     assert done.returncode == 8 and f"port {port} is taken" in done.stderr
 
 
@@ -379,8 +376,7 @@ def test_a_server_of_another_user_is_reported_and_not_scraped(herd):
     if os.getuid() != 0:
         pytest.skip("runs as another user")
     unprivileged = str(PROGRAMS / "unprivileged.py")
-    command = [sys.executable, unprivileged, "-m", "pasture", "metrics", str(herd.pid)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    done = completed([sys.executable, unprivileged, "-m", "pasture", "metrics", herd.pid])
     assert done.returncode == NoPrivilege.exit_code, done.stderr
     assert "or as root" in done.stderr
 

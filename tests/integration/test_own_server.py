@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import Running, completed, environment, listens
+from running import Running, environment, listens, pasture
 
 from pasture_tools.launch.ports import free_port
 
@@ -121,8 +121,7 @@ def test_commands_know_a_server_by_its_scoreboard(start, tmp_path):
     program.wait_for_starts(2)
 
     def shown(*words):
-        command = [sys.executable, "-m", "pasture", *words, str(program.pid)]
-        return completed(command).stdout
+        return pasture(*words, program.pid).stdout
 
     shown("explain", "--json", str(tmp_path / "explained"))
     assert json.loads((tmp_path / "explained").read_text())["warms_up"]

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from running import pasture
 
 pytestmark = pytest.mark.once
 
@@ -27,8 +28,7 @@ if __name__ == "__main__":
 
 
 def size(*words):
-    command = [sys.executable, "-m", "pasture", "size", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return pasture("size", *words)
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])

@@ -1,11 +1,10 @@
 """The state of real servers: `doctor --sealed`, `doctor`, `top` and the metrics say it alike."""
 
-import subprocess
 import sys
 import time
 
 import pytest
-from running import Running, environment
+from running import Running, environment, pasture
 from test_metrics import roles_as_the_kernel_says
 
 from pasture.proc import tree
@@ -24,16 +23,6 @@ STATES = {
     "lost variable": (LOSES, "seal", "without effect, because process "),
     "nothing": (FORKS, "", "plain, because nothing asks for pasture"),
 }
-
-
-def pasture(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "pasture", *words],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env=environment({}),
-    )
 
 
 def figures(pid):

@@ -4,12 +4,11 @@ import asyncio
 import html
 import json
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from running import pasture
 
 from pasture.proc.smaps import Memory
 from pasture.scoreboard.figures import Counts
@@ -37,8 +36,7 @@ ROWS = (
 
 
 def test_one_table_as_plain_text_has_a_line_for_each_process(herd):
-    command = [sys.executable, "-m", "pasture", "top", str(herd.pid), "--once"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = pasture("top", herd.pid, "--once")
     assert done.returncode == 0, done.stderr
     state, *lines = done.stdout.splitlines()
     assert state == "sealed"
@@ -54,10 +52,7 @@ def test_one_table_as_plain_text_has_a_line_for_each_process(herd):
 
 @pytest.mark.once
 def test_a_worker_leads_to_its_master(herd):
-    worker = herd.workers()[-1]
-    command = [sys.executable, "-m", "pasture", "top", str(worker), "--once"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert f"{herd.pid}  master" in done.stdout
+    assert f"{herd.pid}  master" in pasture("top", herd.workers()[-1], "--once").stdout
 
 
 @pytest.mark.once

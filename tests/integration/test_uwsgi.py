@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import TIMEOUT_S, Running, environment, listens
+from running import TIMEOUT_S, Running, environment, listens, pasture
 from test_metrics import roles_as_the_kernel_says
 
 from pasture.learning import file
@@ -473,8 +473,7 @@ def test_spooler_mules_router_and_a_daemon_are_no_workers(serve, tmp_path):
     server = serve("--mule", "--mule", "--spooler", str(tmp_path / "spool"), *http, *daemon)
     server.wait_for(lambda: server.log.count("spawned uWSGI ") >= 6, "all processes")
     server.wait_for(lambda: read_scoreboard(server.pid).total.starts == 2, "workers alone count")
-    command = [sys.executable, "-m", "pasture", "top", "--once", str(server.pid)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = pasture("top", "--once", server.pid)
     roles = Counter(line.split()[1] for line in done.stdout.splitlines()[2:9])
     assert roles == {"master": 1, "worker": 2, "mule": 2, "spooler": 1, "other": 1}, done.stdout
     assert roles_as_the_kernel_says(server.pid) == roles
@@ -482,7 +481,6 @@ def test_spooler_mules_router_and_a_daemon_are_no_workers(serve, tmp_path):
     assert "2 workers" in done.stdout
     assert len(gather(server.pid).workers) == 2
     explained = tmp_path / "explained"
-    command[3:5] = ["explain", "--json", str(explained)]
-    subprocess.run(command, capture_output=True, timeout=120)
+    pasture("explain", "--json", explained, server.pid)
     entry = read_scoreboard(server.pid).entries[json.loads(explained.read_text())["worker"]]
     assert entry.role == "worker" and server.stop() in (0, 30)

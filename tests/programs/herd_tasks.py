@@ -1,4 +1,4 @@
-"""A Celery application that reports what its pool processes see; its heap is a herd's.
+"""A Celery application that reports what its pool processes see; its heap is that of herd_app.py.
 
 The broker and the results are at HERD_BROKER.
 """
@@ -13,7 +13,7 @@ import celery
 if os.environ.get("HERD_SWITCH"):
     import pasture.servers.celery  # noqa: F401
 
-RECORDS = [{"id": i, "tags": [f"tag {i}"]} for i in range(60_000)]
+RECORDS = [{"id": i, "tags": [f"tag {i}"]} for i in range(int(os.environ["HERD_RECORDS"]))]
 KEPT = []
 
 app = celery.Celery(
@@ -30,7 +30,9 @@ app = celery.Celery(
 
 def private_bytes():
     with open("/proc/self/smaps_rollup") as lines:
-        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Private"))
+        return 1024 * sum(
+            int(line.split()[1]) for line in lines if line.startswith("Private_Dirty")
+        )
 
 
 def pss_bytes():

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-MINE = ("-p", "no:hypothesispytest", "-p", "no:locust", "-p", "no:anyio")
+MINE = tuple(f"-pno:{name}" for name in ("hypothesispytest", "locust", "anyio", "debugging"))
 """Plug-ins of this environment that have no part in the tests, and cost their start."""
 
 
