@@ -202,8 +202,8 @@ fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp)
 	    .venv/bin/python tests/fuzz --python $$minor $(ARGS) || failed=1; \
 	done; test -z "$$failed"
 
-fuzz-channels fuzz-identity: .venvs/3.14/.stamp
-	@$(PYTHON) tests/fuzz/$(@:fuzz-%=%) $(ARGS)
+fuzz-%: .venvs/3.14/.stamp
+	@$(PYTHON) tests/fuzz/$* $(ARGS)
 
 # Other people's programs and tests: hours; most continue where they stopped (ARGS="NAME...")
 

@@ -127,3 +127,14 @@ owners = [[shared] for _ in range(5000)]
 print(pasture.seal().step("immortalize").counts["owners_left_out"])
 """)
     assert out == "1\n"
+
+
+def test_a_module_ends_as_before_where_a_class_of_it_is_registered(run):
+    out = run("""
+own = sys.modules["own"] = type(sys)("own")
+exec("class Own:\\n def f(self): pass\\nFILE = open(1, 'w', closefd=False)", own.__dict__)
+pasture.holds_memory(own.Own)
+own.FILE.write("written")
+del own
+""")
+    assert out == "written"

@@ -5,7 +5,7 @@
  * Rows are types, not whole libraries: a KDTree of scikit-learn and a numpy.broadcast hold a buffer out
  * of sight.
  *
- * Owns a reference to each registered type, as long as the interpreter lives.
+ * Owns a weak reference to each registered type: a strong one would keep names of its module at the end.
  */
 #define _GNU_SOURCE
 #include "memory_types.h"
@@ -30,7 +30,7 @@ static struct {
 } own_code;
 
 static struct {
-    PyTypeObject **types;
+    PyObject **refs;
     size_t count;
 } registered;
 
@@ -209,7 +209,7 @@ bool
 memory_types_is_registered(PyTypeObject *type)
 {
     for (size_t i = 0; i < registered.count; i++) {
-        if (registered.types[i] == type) {
+        if (((PyWeakReference *)registered.refs[i])->wr_object == (PyObject *)type) {
             return true;
         }
     }
@@ -237,22 +237,22 @@ memory_types_register(PyTypeObject *type)
     if (memory_types_is_registered(type)) {
         return 0;
     }
-    size_t bytes = (registered.count + 1) * sizeof *registered.types;
-    PyTypeObject **more = PyMem_RawRealloc(registered.types, bytes);
+    size_t bytes = (registered.count + 1) * sizeof *registered.refs;
+    PyObject **more = PyMem_RawRealloc(registered.refs, bytes);
     if (more == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    registered.types = more;
-    more[registered.count++] = (PyTypeObject *)Py_NewRef(type);
-    return 0;
+    registered.refs = more;
+    more[registered.count] = PyWeakref_NewRef((PyObject *)type, NULL);
+    return more[registered.count] == NULL ? -1 : (registered.count++, 0);
 }
 
 void
 memory_types_forget(void)
 {
-    PyMem_RawFree(registered.types);
-    registered.types = NULL;
+    PyMem_RawFree(registered.refs);
+    registered.refs = NULL;
     registered.count = 0;
 }
 

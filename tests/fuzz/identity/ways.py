@@ -15,6 +15,7 @@ from pathlib import Path
 
 from alike import Outcome
 from generator import Program
+from rounds import HANGS
 
 BIN = Path(sys.executable).parent
 STUB = BIN / "pasture-python"
@@ -23,8 +24,6 @@ PRELOADED = (
     "multiprocessing.pool,concurrent.futures.process,numpy.random"
 )
 TIMEOUT_S = 25.0
-HANGS = 1000
-"""In place of a status: it does not end."""
 OURS = re.compile(rb"^(?:.* )?pasture(?:-python|\.[a-z.]+)?: .*\n", re.MULTILINE)
 """Lines of pasture's own."""
 NAMED_AT_RANDOM = re.compile(r"[a-z0-9_]{8}$")
