@@ -70,7 +70,7 @@ def test_a_small_heap_is_left_without_a_word(monkeypatch: pytest.MonkeyPatch) ->
     ("change", "why"),
     [
         (lambda folder: (folder / "enabled").write_text("always madvise [never]"), "says never"),
-        (lambda folder: (folder / "hpage_pmd_size").unlink(), "the kernel does not have huge pages"),
+        (lambda folder: (folder / "hpage_pmd_size").unlink(), "does not have huge pages"),
     ],
 )
 def test_what_the_system_forbids_is_not_done(change, why: str, large_process: Path) -> None:  # type: ignore[no-untyped-def]
