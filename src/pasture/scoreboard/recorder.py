@@ -122,7 +122,7 @@ class Recorder:
     def _after_in_child(self) -> None:
         self._counting = threading.Lock()  # another thread of the parent may have held the lock
         if self._row_pid == os.getpid():
-            return  # the child has begun already
+            return  # the child has started already
         slot = self._expected.get(threading.get_ident())
         self._expected.clear()
         self._row = None
