@@ -194,7 +194,11 @@ class Lifecycle:
                 self.rollout.take_over(self.generation, now)
                 self.generation = self.rollout.target
             case "complete":
-                self._succeed(self.rollout, now)
+                self._note("info", REFORKED % self.generation)
+                self._end_mold(self.rollout.before, now)
+                self._attempts.succeeded()
+                self._open_payoff, self._reforked_at = self.rollout.payoff, now
+                self.rollout = None
             case "given up":
                 self._last_generation -= 1
                 self.rollout = None
@@ -242,12 +246,6 @@ class Lifecycle:
         return max(safe, key=lambda w: w.status.requests, default=None)
 
     # --- Ends of rollouts and of molds ---------------------------------------------------
-
-    def _succeed(self, rollout: Rollout, now: float) -> None:
-        self._note("info", REFORKED % self.generation)
-        self._end_mold(rollout.before, now)
-        self._attempts.succeeded()
-        self._open_payoff, self._reforked_at, self.rollout = rollout.payoff, now, None
 
     def _fail(self, why: str, now: float, refusal: str = "") -> None:
         """End the rollout; the previous mold forks again."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,22 +70,18 @@ def served_by(
     return "web" if counts or tree.serves_requests(server_pid, web) else ""
 
 
-def _molds(entries: dict[int, Entry], server_pid: int) -> Iterator[Entry]:
-    """The molds that are children of the server by the kernel: a worker can write any pid."""
-    for entry in entries.values():
-        if entry.role == "mold":
-            stat = read_stat(entry.pid)
-            if stat is not None and stat.parent_pid == server_pid:
-                yield entry
-
-
 def forked_by(worker_pid: int, server_pid: int) -> int:
     """Pid of a worker's mold, if that still runs, or else of its server. From outside."""
     entries = read_entries(server_pid)
     worker = entries.get(worker_pid)
-    for mold in _molds(entries, server_pid):
-        if worker and mold.generation == worker.generation:
-            return mold.pid
+    if worker is None:
+        return server_pid
+    for mold in entries.values():
+        if mold.role == "mold" and mold.generation == worker.generation:
+            # A worker can write any pid: the kernel knows the server's children.
+            stat = read_stat(mold.pid)
+            if stat is not None and stat.parent_pid == server_pid:
+                return mold.pid
     return server_pid
 
 

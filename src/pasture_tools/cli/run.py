@@ -237,7 +237,6 @@ def _as_python_starts(program: str) -> str:
 
 
 def _engine_of(program: str) -> Row | None:
-    """The engine of a program, or None for an unknown name."""
     name = Path(program).name.removesuffix(".py")
     row = ENGINES.get("python" if is_python(name) else name)
     return row if row is not None and row.is_program else None

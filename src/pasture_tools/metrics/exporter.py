@@ -165,7 +165,6 @@ def _of_workers(
 
 
 def _processes(sample: Sample, entries: dict[int, Entry]) -> Iterator[tuple[str, ProcessMemory]]:
-    """Each process of the tree with its role."""
     yield "master", sample.master
     for worker in sample.workers:
         yield "worker", worker

@@ -45,8 +45,6 @@ _MAX_NAME = 500
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """One file."""
-
     # First address behind the loaded file, .bss included, relative to its first segment; 0 if
     # unknown.
     end: int = 0

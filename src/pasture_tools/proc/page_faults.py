@@ -39,8 +39,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One page fault."""
-
     # pid, tid: of the process and its thread.
     pid: int
     tid: int

@@ -20,8 +20,6 @@ _TORN_TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """The memory of one process of a tree."""
-
     pid: int
     memory: Memory
 

@@ -19,8 +19,6 @@ _MAX_LINES = 4
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column."""
-
     key: str  # key on the keyboard that sorts by it, or ""
     title: str  # heading above it
     text: Callable[[Row], str]  # text for a process
