@@ -37,8 +37,6 @@ BUILD_HERE = "`pip install --force-reinstall --no-binary pasture pasture` builds
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """The interpreter of a process."""
-
     implementation: str  # "CPython", "PyPy"
     version: str  # three numbers, as in "3.14.2"
     free_threaded: bool  # built without the GIL

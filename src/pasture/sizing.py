@@ -204,7 +204,6 @@ def _processors() -> float:
 
 
 def _memory(pid: int | None) -> tuple[int, str]:
-    """The narrowest limit, and whose it is."""
     usage = cgroup.read_usage(pid)
     machine = int(_MEMINFO.read_text().split(maxsplit=2)[1]) << 10
     if usage is None or usage.limit_bytes >= machine:
@@ -231,7 +230,6 @@ def _no_trial(path: Path) -> UsageError:
 
 
 def _moments_of(trial: Path, policy: str) -> tuple[Moment, ...]:
-    """The worst moments of a policy."""
     policies = read_trial(trial)["policies"]
     if policy not in policies:
         raise UsageError(

@@ -158,7 +158,7 @@ def test_an_image_that_cannot_be_used_is_a_mistake_of_the_command_line(tmp_path:
         return completed([sys.executable, *command])
 
     done = run("python", str(tmp_path / "absent.img"))
-    assert (done.returncode, "is no file" in done.stderr) == (2, True)
+    assert (done.returncode, "is not a file" in done.stderr) == (2, True)
     other = tmp_path / "python"
     other.symlink_to(sys.executable)
     done = run(other, "auto")

@@ -303,7 +303,7 @@ os.posix_fallocate = full
 def test_a_server_without_memory_for_counts_serves_without_them(serve, export, options):
     server = serve(conf=NO_ROOM, options=options)
     assert server.get("/who")["pid"] in server.workers()
-    assert server.log.count("no memory for the counters") == 1
+    assert server.log.count("memory for the counters is missing") == 1
     _, url = export(server.process.pid)
     found = samples(fetch(url))
     assert found["pasture_workers", ()] == [2]

@@ -85,8 +85,6 @@ class Named(NamedTuple):
 
 
 class Library(NamedTuple):
-    """One library."""
-
     package: str = ""  # its name on PyPI, in lower case; "" without one
     remedy: str = ""  # what to do about threads of this package; "" for the usual remedy
     threads: tuple[Named, ...] = ()  # threads that are known by their names

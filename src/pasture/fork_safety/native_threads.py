@@ -42,8 +42,6 @@ HINT = "use it in workers only: in a child a call may wait for it for ever"
 
 
 class NativeThread(NamedTuple):
-    """One thread of this process."""
-
     name: str  # as the kernel shows it
     # Name and version of the package whose code it runs, or a library's file name; "" where that is
     # not known.
@@ -57,7 +55,12 @@ def hazards() -> Iterator[Hazard]:
     found: dict[tuple[str, str], list[str]] = {}
     if not (threads := _native_threads()):
         return
-    inside = [one for one in threads if _is_of_interpreter(one)]
+    inside = [
+        one
+        for one in threads
+        if one.began and not copes(one.name, one.package, one.files)
+        if are_interpreters((*one.began, *one.files[:1]))
+    ]
     yield from _of_the_interpreter(inside)
     for thread in threads:
         if thread in inside:
@@ -92,12 +95,6 @@ def _of_the_interpreter(threads: Sequence[NativeThread]) -> Iterator[Hazard]:
         yield Hazard(f"a thread that {module or 'code'} has started", START_EACH, Reason.THREAD)
     if len(threads) > len(modules):
         yield Hazard("faulthandler's watchdog", _WATCHDOG_HINT, Reason.NATIVE_THREAD)
-
-
-def _is_of_interpreter(thread: NativeThread) -> bool:
-    if not thread.began or copes(thread.name, thread.package, thread.files):
-        return False
-    return are_interpreters((*thread.began, *thread.files[:1]))
 
 
 def copes(name: str, package: str, files: Sequence[str]) -> bool:

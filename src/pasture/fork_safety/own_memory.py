@@ -74,7 +74,6 @@ def take() -> None:
 
 
 def _parts_of(memory: Collection[Memory]) -> list[list[Mapping]]:
-    """The mappings of each piece of memory."""
     found = parse_maps(os.fsdecode(Path("/proc/self/maps").read_bytes()))
     theirs = sorted((one for one in found if _key(one) in memory), key=_key)
     return [list(group) for _, group in groupby(theirs, _key)]

@@ -104,7 +104,6 @@ def read(path: Path) -> Entries:
 
 
 def _parts(line: str) -> tuple[str, str]:
-    """An entry and its outcome."""
     mark, _, rest = line.rstrip("\r").partition(" ")
     if mark == OK:
         return rest, OK

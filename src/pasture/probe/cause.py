@@ -73,7 +73,6 @@ def of_coroutine(coroutine: Any) -> Places:
 
 
 def _first(coroutine: Any, *names: str) -> Any:
-    """The first attribute that this kind of coroutine has."""
     return next((one for name in names if (one := getattr(coroutine, name, None))), None)
 
 

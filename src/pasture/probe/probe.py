@@ -48,8 +48,6 @@ _DUMP = signal.SIGRTMAX - 5
 
 @dataclass(slots=True)
 class ProbeReport:
-    """The result of a probe."""
-
     answered: int = 0  # number of requests that were answered without a failure
     failure: str | None = None  # the step that failed, and how; else None
     # Answers with another status than the parent's, in words. They are not failures.

@@ -124,7 +124,7 @@ def _not_a_size(word: tuple[int]) -> bytes:
 
 
 def owner_of(files: Sequence[str]) -> tuple[str, bool]:
-    """The package of the outermost code on a stack, or "", and whether its thread runs Python."""
+    """The package of the outermost code on a stack, or "", and whether it runs Python code."""
     inside = own_code(files)
     is_python = not inside or _is_python(inside[0])
     own = (f for f in inside if not _is_python(f) and "/lib-dynload/" not in f)

@@ -1,12 +1,11 @@
 """Messages between a server and one of its processes, over a pair of sockets.
 
 A message is a word, a few numbers or texts, and open files. When a process ends, its end of the
-channel is closed. So the other side always learns of it and never waits for a dead process.
-`socket.recv_fds` would do for the files, but ignores its flags, MSG_CMSG_CLOEXEC among them.
-
-The server's end may be root's, and the other one an unprivileged worker's, which runs whatever an
-attacker has brought into it. Invariant: that end gives out only messages of its vocabulary, without
-files, and the sender's pid is the kernel's. Everything else is `MALFORMED`.
+channel is closed. So the other side always notices it and never waits for a dead process.
+`socket.recv_fds` ignores its flags, MSG_CMSG_CLOEXEC among them, so it cannot receive the files.
+The server's end may be root's, and the other one an unprivileged worker's, which an attacker may
+control. Invariant: the server's end returns only messages of its vocabulary, without files, and
+with the sender's pid from the kernel. Everything else is `MALFORMED`.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ import socket
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from select import POLLIN, poll  # now: gevent replaces them in its workers
+from select import POLLIN, poll  # imported now: gevent replaces them in its workers
 from time import monotonic, sleep
 from typing import Any
 
 from pasture.trust.unix_sockets import past_reset
 
 MAX_TEXT = 1000
-"""Characters of a text; one takes up to 12 bytes."""
+"""Limit of a text in characters, each of up to 12 bytes."""
 
 _MAX_BYTES = 16_384
 _MAX_FILES = 4
@@ -33,7 +32,7 @@ _AGAIN_S = (0.0, 0.01, 0.09)
 _CREDENTIALS = struct.Struct("iII")  # struct ucred: unix(7)
 
 Vocabulary = Mapping[str, Mapping[str, Callable[[Any], bool]]]
-"""Of each word the names of its values, and for each whether it may be what it is."""
+"""For each word the names of its values, and a check for each value."""
 
 
 def _is_text(value: Any) -> bool:
@@ -54,10 +53,10 @@ adds; the rest from a mold."""
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    word: str  # what it is about; "closed" when the other end is gone
+    word: str  # its kind; "closed" if the other end is closed
     values: dict[str, Any] = field(default_factory=dict)
-    files: tuple[int, ...] = ()  # descriptors, the receiver's to close
-    sender: int = 0  # pid of the process that sent it, from the kernel; 0 where it is not asked
+    files: tuple[int, ...] = ()  # descriptors, which the receiver closes
+    sender: int = 0  # pid of the sender, from the kernel; 0 on a trusted channel
 
 
 CLOSED = Message("closed")
@@ -65,7 +64,7 @@ MALFORMED = Message("malformed")
 
 
 class Channel:
-    """One end; its vocabulary is what the other side may say, None if that is trusted."""
+    """One end of a channel; the vocabulary is that of the other side, None if that is trusted."""
 
     def __init__(self, end: socket.socket, vocabulary: Vocabulary | None = None) -> None:
         self._socket = end
@@ -73,9 +72,8 @@ class Channel:
         self.fileno, self.close = end.fileno, end.close
 
     def send(self, word: str, files: Sequence[int] = (), **values: Any) -> bool:
-        """Send a message, its texts cut; False if the other side is gone, or does not read.
-
-        Waits a tenth of a second at most, where the kernel has no memory for it.
+        """Send a message, with its texts cut; False if the other side is closed, or does not read.
+        Waits at most a tenth of a second if the kernel lacks memory.
         """
         short = {k: v[:MAX_TEXT] if isinstance(v, str) else v for k, v in values.items()}
         data = json.dumps([word, short]).encode()
@@ -95,11 +93,11 @@ class Channel:
         return False
 
     def receive(self, timeout_s: float = 0.0) -> Message | None:
-        """The next message; None if none came in time. Signal handlers run meanwhile."""
+        """The next message; None after the timeout. Signal handlers run meanwhile."""
         if not wait_for([self], timeout_s):
             return None
         trusts = self._vocabulary is None
-        # Without space for files the kernel takes none over, and says so.
+        # Without space for files the kernel passes none, and reports it.
         space = socket.CMSG_SPACE(_MAX_FILES * 4) if trusts else socket.CMSG_LEN(_CREDENTIALS.size)
         try:
             data, ancillary, flags, _ = past_reset(
@@ -121,7 +119,7 @@ class Channel:
 
 
 def open_channel(vocabulary: Vocabulary | None = None) -> tuple[Channel, Channel]:
-    """Both ends, the first of which accepts this vocabulary alone. Not inherited by an exec."""
+    """Both ends of a channel; the first accepts only this vocabulary. An exec closes them."""
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     if vocabulary is not None:
         here.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -129,12 +127,12 @@ def open_channel(vocabulary: Vocabulary | None = None) -> tuple[Channel, Channel
 
 
 def channel_of(file: int) -> Channel:
-    """An end that was received as a descriptor."""
+    """The channel of a received descriptor."""
     return Channel(socket.socket(fileno=file))
 
 
 def wait_for(channels: Sequence[Channel], timeout_s: float) -> list[Channel]:
-    """Those with something to receive, as soon as there is one; empty after the timeout."""
+    """The channels with a message, as soon as one has it; empty after the timeout."""
     polled = poll()
     by_number = {channel.fileno(): channel for channel in channels}
     if -1 in by_number:

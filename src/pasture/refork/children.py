@@ -1,7 +1,7 @@
 """The processes of one server, one record each. Pure bookkeeping, no process.
 
-Invariant: a record is here from the fork of its process until that has been reaped, as a
-worker or, once promoted, as a mold.
+Invariant: a process has a record from its fork until it is reaped, as a worker or, once promoted,
+as a mold.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pasture.scoreboard.board import WorkerStatus
 
 OUTDATED = -1
-"""Generation of what was forked before a reload."""
+"""Generation of processes that were forked before a reload."""
 
 
 @dataclass(slots=True, eq=False)
@@ -22,13 +22,13 @@ class Worker:
 
     pid: int  # 0 before the fork
     generation: int  # generation of the mold that forked it; of a mold, the one that it forks
-    # spawned_at, ready_at, leaving_at: seconds of the monotonic clock; None: not yet.
+    # spawned_at, ready_at, leaving_at: seconds of the monotonic clock; None before.
     spawned_at: float = 0.0
     # "worker" until the promotion, "mold" from then on; "first mold": the process that loaded the
     # application for generation 0, which the life cycle does not know.
     role: Literal["worker", "mold", "first mold"] = "worker"
     forks: bool = False  # this mold is sealed and workers are forked from it
-    # It has said how its load or its promotion came out. It says so once.
+    # It has reported the outcome of its load or its promotion, which it does once.
     has_answered: bool = False
     status: WorkerStatus = field(default_factory=WorkerStatus)
     ready_at: float | None = None
@@ -41,11 +41,11 @@ class Worker:
 
     @property
     def active(self) -> bool:
-        """Serves, or will: it has not been asked to leave."""
+        """Whether it serves, or will serve: it was not asked to leave."""
         return self.role == "worker" and self.leaving_at is None
 
     def leave(self, now: float) -> None:
-        """It is asked to leave now, unless it has been before."""
+        """Note that it is asked to leave, unless it was before."""
         if self.leaving_at is None:
             self.leaving_at = now
 
@@ -67,7 +67,7 @@ class Children:
         return isinstance(worker, Worker) and self.by_pid.get(worker.pid) is worker
 
     def update(self, statuses: Mapping[int, WorkerStatus], now: float) -> None:
-        """Take over the status that workers report of themselves."""
+        """Take over the status that workers report."""
         for pid, status in statuses.items():
             worker = self.by_pid.get(pid)
             if worker is not None:
@@ -82,7 +82,7 @@ class Children:
 
     @property
     def workers(self) -> list[Worker]:
-        """Active ones."""
+        """Active workers."""
         return [w for w in self if w.active]
 
     @property
@@ -96,7 +96,7 @@ class Children:
 
 
 def ready(workers: Iterable[Worker]) -> list[Worker]:
-    """Those that accept connections."""
+    """Workers that accept connections."""
     return [w for w in workers if w.status.ready]
 
 

@@ -1,13 +1,12 @@
-"""Which process forks which, and when: the life cycle of molds and generations.
-
-A pure state machine. The server reports what happened (`spawned`, `sealed`, `ended` ...) and asks
-for one `next_action` at a time. The life cycle touches no process and no clock, so a test can play
-every course of events. Between two rollouts (`rollout`) it is idle.
+"""The life cycle of molds and generations, as a pure state machine: it decides which process forks,
+and when. The server reports what happened (`spawned`, `sealed`, `ended` ...) and asks for one
+`next_action` at a time. The life cycle uses neither processes nor a clock, so a test can play every
+sequence of events. Between two rollouts (`rollout`) it is idle.
 
 Invariants:
-- Until a rollout is over the mold before is kept. The server's own process, the mold of
-  generation 0, is always there. So whatever fails, there is a parent that has proven itself.
-- A rollout ends in success, or with one note that says why it failed.
+- A rollout keeps the previous mold until its end. The server's own process, the mold of generation
+0, always exists. So after any failure a proven parent is left. - A rollout ends in success, or with
+one note on its failure.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from pasture.refork.schedule import Attempts, Payoff, Schedule
 from pasture.scoreboard.board import WorkerStatus
 
 STILLBORN = 2
-"""Workers of one mold that end by themselves before their first answer: it is broken."""
+"""Number of workers that end before their first answer and show that their mold is broken."""
 
 
 class Lifecycle:
@@ -78,7 +77,7 @@ class Lifecycle:
             self.rollout.spawned(worker)
 
     def not_spawned(self, generation: int, why: str, now: float) -> None:
-        """The mold of a generation did not fork. It is not asked again."""
+        """The mold of a generation failed to fork. It is not asked again."""
         self._lose_mold(self.children.mold_of(generation), why, now)
 
     def sealed(self, pid: int, now: float) -> None:
@@ -96,7 +95,7 @@ class Lifecycle:
             self._fail(why, now, refusal=why)
 
     def ended(self, pid: int, clean: bool, now: float) -> Worker | None:
-        """Forget a process that ended, `clean`ly with status 0 or not; its record, if any."""
+        """Forget a process that ended, with status 0 if `clean`; returns its record, if any."""
         worker = self.children.by_pid.pop(pid, None)
         if worker is None or worker.role == "first mold":
             return worker
@@ -109,12 +108,12 @@ class Lifecycle:
         return worker
 
     def hung(self, pid: int, now: float, why: str = "its mold hangs") -> None:
-        """A mold has not shown a sign of life for too long, or is not to be trusted."""
+        """A mold has no recent heartbeat, or is not trusted any more."""
         self._queue.append(Kill(pid))
         self._lose_mold(self.children.by_pid.get(pid), why, now, is_there=False)
 
     def measured(self, total_bytes: int | None, now: float) -> None:
-        """The memory of the whole server is known; None if it could not be read."""
+        """The memory of the whole server was read; None if that failed."""
         if self.rollout is not None:
             requests = mean_requests(self.children.workers)
             self.rollout.measured(Payoff(self.rollout.target, total_bytes, requests), now)
@@ -127,25 +126,25 @@ class Lifecycle:
                 self._attempts.stop()
 
     def reload(self, now: float) -> None:
-        """All workers are outdated, promoted ones with requests, too: the server replaces them."""
+        """All workers are outdated, promoted ones included: the server replaces them."""
         for mold in self.children.molds:
             if mold.role == "mold":
                 self._dismiss(mold, now)
             if self._is_chosen(mold) and self.phase == "promoting":
                 mold.role = "worker"
                 self._queue.append(Retire(mold.pid))
-        for child in self.children:  # no process counts as one of a living generation
+        for child in self.children:  # no process belongs to a living generation
             child.generation, child.forks = OUTDATED, False
         self._start_again()
 
     @property
     def is_settled(self) -> bool:
-        """Whether generation 0 is of no use: a later one has replaced all workers."""
+        """Whether generation 0 is not needed: a later one has replaced all workers."""
         return self.rollout is None and self.generation > 0
 
     @property
     def limit(self) -> int:
-        """Requests of a worker at which something may have to be done."""
+        """Number of a worker's requests at which an action may be due."""
         payoff = self._open_payoff if self.rollout is None else self.rollout.payoff
         return self._attempts.limit if payoff is None else math.ceil(payoff.settled_at)
 
@@ -154,10 +153,10 @@ class Lifecycle:
     def next_action(
         self, now: float, wanted: int, statuses: Mapping[int, WorkerStatus]
     ) -> Action | None:
-        """The next thing to do; None if there is nothing for now.
+        """The next action, or None.
 
         Args:
-            statuses: reports of workers, by pid; those that are missing stay as they were.
+            statuses: reports of workers, by pid; workers without a report do not change.
         """
         self.children.update(statuses, now)
         for mold in self.children.molds:  # workers have requests to finish
@@ -195,7 +194,11 @@ class Lifecycle:
                 self.rollout.take_over(self.generation, now)
                 self.generation = self.rollout.target
             case "complete":
-                self._succeed(self.rollout, now)
+                self._note("info", REFORKED % self.generation)
+                self._end_mold(self.rollout.before, now)
+                self._attempts.succeeded()
+                self._open_payoff, self._reforked_at = self.rollout.payoff, now
+                self.rollout = None
             case "given up":
                 self._last_generation -= 1
                 self.rollout = None
@@ -224,10 +227,8 @@ class Lifecycle:
         return Measure()
 
     def _is_settled_for(self, payoff: Payoff, now: float) -> bool:
-        """Whether as many requests are served as before, and all that was replaced has ended.
-
-        A worker may have requests to finish for as long as it likes; it is waited for as long as
-        for a mold.
+        """Whether as many requests were served as before, and all replaced processes have ended. A
+        worker may take any time for its requests; the wait is as long as for a mold.
         """
         if mean_requests(self.children.workers) < payoff.settled_at:
             return False
@@ -246,14 +247,8 @@ class Lifecycle:
 
     # --- Ends of rollouts and of molds ---------------------------------------------------
 
-    def _succeed(self, rollout: Rollout, now: float) -> None:
-        self._note("info", REFORKED % self.generation)
-        self._end_mold(rollout.before, now)
-        self._attempts.succeeded()
-        self._open_payoff, self._reforked_at, self.rollout = rollout.payoff, now, None
-
     def _fail(self, why: str, now: float, refusal: str = "") -> None:
-        """End the rollout; the mold that was good before is good again."""
+        """End the rollout; the previous mold forks again."""
         rollout, self.rollout = self.rollout, None
         if rollout is None:
             return
@@ -272,7 +267,7 @@ class Lifecycle:
     def _lose_mold(
         self, mold: Worker | None, why: str, now: float, *, is_there: bool = True
     ) -> None:
-        """A mold is of no use any more; the effect depends on its part."""
+        """Give up a mold; the effect depends on its part."""
         if mold is None or not mold.forks:
             return
         mold.forks = False

@@ -1,8 +1,6 @@
-"""The making and the life of a mold: from a worker that serves no more to the last fork.
-
-Owns what is the same for all servers. Invariant: nothing that a fork breaks is open or runs
-in a mold, or it does not become one; and every process that it forks is known to the server
-before it does anything.
+"""The making and the life of a mold: from a worker that has stopped serving to the last fork. Owns
+the part that all servers share. Invariant: a process with hazards of a fork does not become a mold;
+the server knows every process that a mold forks before it runs other code.
 """
 
 from __future__ import annotations
@@ -30,29 +28,29 @@ from pasture.sealing.seal import seal
 from pasture.sealing.steps import HEAP_STEPS
 
 FORK_S = 5.0
-"""How long a fork may take, through both processes and until the server knows."""
+"""Timeout of a fork, through both processes and until the server knows the child."""
 
 WORTH_PLUGGING_BLOCKS = 10_000
-"""Of pymalloc: about 1 MB. The plugs of one seal are 0.2 MB and more, and stay for good."""
+"""Number of pymalloc's blocks: about 1 MB. The plugs of a seal take 0.2 MB or more, for good."""
 
 _blocks_when_plugged: int | None = None
 
 _POLL_S = 0.001
 
 _SHORTAGE = 75
-"""Exit status of the process in between, where the system had no second one for now."""
+"""Exit status of the process in between, if the system lacked resources for the second fork."""
 
 _HINTS = {
     survey.CLOSE_OR_OPEN: "close it in a function under @pasture.before_fork",
     survey.START_EACH: "end it in a function under @pasture.before_fork",
 }
-"""In place of hints for a server: here a worker has opened and started what there is."""
+"""Hints that replace those for a server: here a worker has opened and started things."""
 
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 """Signals by which molds and workers are asked to end."""
 
 _FILES = 2
-"""With an order for a worker come its channel and the file of its heartbeat."""
+"""Number of files with an order for a worker: its channel and its heartbeat file."""
 
 
 class Refused(Exception):
@@ -60,10 +58,8 @@ class Refused(Exception):
 
 
 class ForkFailed(Exception):
-    """No new process; the text says why.
-
-    Attributes:
-        for_now: the system had none; the same may succeed later.
+    """A process could not be forked; the text says why. Attributes: for_now: the system lacked
+    resources; a later try may succeed.
     """
 
     def __init__(self, why: str, *, for_now: bool) -> None:
@@ -73,21 +69,21 @@ class ForkFailed(Exception):
 
 @dataclass(slots=True)
 class Start:
-    """The things that a new process of the server starts with."""
+    """The state that a new process of the server starts with."""
 
-    channel: Channel  # its own to the server
+    channel: Channel  # its channel to the server
     slot: Slot  # its row on the scoreboard
     generation: int  # generation of the mold that forks it
     age: int  # number that the server gave it
-    files: tuple[int, ...] = ()  # descriptors that the server sent along, open until the fork
+    files: tuple[int, ...] = ()  # descriptors from the server, open until the fork
     worker: Any = None  # the server's own object, made before the fork
 
 
 def policy_of_molds(policy: Policy) -> Policy:
-    """The steps that a policy takes again in a worker that has served."""
+    """A policy's steps for a worker that has served."""
     heap = policy.heap
     if "trace-code" in heap:
-        # Where nothing was traced all code looks as if it had run.
+        # Without a trace all code seems to have run.
         heap = tuple("gather-code" if step == "trace-code" else step for step in heap)
     else:
         heap = tuple(step for step in heap if step != "gather-code")
@@ -97,10 +93,10 @@ def policy_of_molds(policy: Policy) -> Policy:
 def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.survey) -> SealReport:
     """Close connections, look for hazards, and take the policy's heap steps. In the worker.
 
-    Threads come first among the hazards: connections that are theirs are closed by their end.
+    Threads are checked before other hazards: their end closes their connections.
 
     Raises:
-        Refused: something is open or runs that does not survive a fork, or a step failed.
+        Refused: a hazard of a fork is open or runs, or a step failed.
     """
     reason = close.unsafe_reason()
     if reason is not None:
@@ -113,7 +109,7 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
         first = min(found, key=lambda hazard: hazard.kind is not Reason.THREAD)
         raise Refused(str(dataclasses.replace(first, hint=_HINTS.get(first.hint, first.hint))))
     generators.settle()
-    exit.take_over_files()  # its requests' output is in no other process
+    exit.take_over_files()  # only this process has its requests' output
     global _blocks_when_plugged
     plugs, heap = _is_worth_plugging(), policy.heap
     if not plugs:
@@ -124,7 +120,7 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
     if plugs:
         _blocks_when_plugged = sys.getallocatedblocks()
     streams.note()
-    # The seal has looked too, and does not know what `look` does.
+    # The seal's survey lacks the hazards of `look`.
     steps = tuple(step for step in report.steps if step.name != "survey")
     return dataclasses.replace(report, steps=steps)
 
@@ -132,8 +128,8 @@ def make_mold(policy: Policy, look: Callable[[], Sequence[Hazard]] = survey.surv
 def _is_worth_plugging() -> bool:
     """Whether enough was allocated since holes were last plugged.
 
-    Workers took fresh memory from the system for it. Pages of that with few objects cost no more
-    than fresh ones when written, while plugs stay allocated in all later generations.
+    Workers took fresh memory from the system for it. Its pages with few objects cost as much as
+    fresh ones when written, while plugs stay allocated in all later generations.
     """
     blocks = sys.getallocatedblocks()
     if not blocks or _blocks_when_plugged is None:  # not pymalloc, or never plugged
@@ -150,12 +146,12 @@ def fork_for(
     """Fork a worker for each order, until the channel is closed.
 
     Args:
-        before_fork: makes the server's own object for the worker, whose `tmp` is a file.
+        before_fork: makes the server's object for the worker, whose `tmp` is a file.
         alive: called at least every `idle_s` seconds.
 
     Returns:
-        In each new worker, as soon as the server has taken it in; in the mold itself None,
-        when it is to end.
+        In each new worker, as soon as the server knows it; in the mold itself None, when it is to
+        end.
     """
     server = os.getppid()
     while True:
@@ -165,7 +161,7 @@ def fork_for(
             continue
         if message.word != "spawn":
             return None
-        if len(message.files) < _FILES:  # this process has no descriptors left for them
+        if len(message.files) < _FILES:  # this process has too few descriptors left
             for file in message.files:
                 os.close(file)
             channel.send("not spawned", why="too many open files", for_now=True)
@@ -196,12 +192,12 @@ def fork_for(
 
 
 def fork_orphan() -> bool:
-    """Fork a process that becomes the server's child. Returns True in that, else False.
+    """Fork a process that becomes the server's child. Returns True in the child, else False.
 
-    It is forked twice, and the process in between ends at once. This leaves an orphan, and
-    the server has asked the kernel for its orphans. ForkFailed in the mold: no new process.
+    It is forked twice, and the process in between ends at once. This leaves an orphan, which the
+    kernel gives to the server. Raises ForkFailed in the mold.
     """
-    # An ending signal's handler raises, which Python drops in the hooks of a fork.
+    # An ending signal's handler raises, and Python ignores errors in the hooks of a fork.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         with inherited.passed_on():
@@ -235,12 +231,12 @@ def fork_orphan() -> bool:
 
 
 def _introduce(channel: Channel, server: int) -> None:
-    """Wait until the server is the parent and has taken this process in; end if it does not."""
+    """Wait until the server is the parent and knows this process; end if that fails."""
     deadline = time.monotonic() + FORK_S
     while os.getppid() != server:
         if time.monotonic() > deadline or channel.receive(_POLL_S) == CLOSED:
             os._exit(1)
-    channel.send("spawned")  # the kernel says by whom
+    channel.send("spawned")  # the kernel adds the sender
     answer = channel.receive(FORK_S)
     if answer is None or answer.word != "go":
         os._exit(1)

@@ -2,11 +2,10 @@
 
     measuring -> backfilling -> promoting -> canary -> rolling
 
-- measuring: a worker is chosen, and what the whole server takes is measured.
-- backfilling: a spare worker is forked, so that the chosen one will not be missed.
-- promoting: the chosen worker finishes its requests, seals itself, and serves no more.
-- canary: the new mold has forked one worker, which has to prove itself.
-- rolling: workers are replaced, each only after its replacement is ready.
+- measuring: a worker is chosen, and the memory of the whole server is measured. - backfilling: a
+spare worker is forked to replace the chosen one. - promoting: the chosen worker finishes its
+requests, seals itself, and serves no more. - canary: the new mold has forked one worker, which must
+answer. - rolling: workers are replaced, each only after its replacement is ready.
 
 Invariant: of `wanted` workers a rollout takes away at most a tenth, rounded down, at any time.
 A rollout returns an `Outcome`; the life cycle draws the conclusions.
@@ -54,7 +53,7 @@ class Dismiss:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End a process that does not do what it was asked to."""
+    """Kill a process that does not obey."""
 
     pid: int
 
@@ -77,7 +76,7 @@ Action = Spawn | Promote | Retire | Dismiss | Kill | Measure | Note
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of time, seconds, and the evidence that is enough."""
+    """Timeouts in seconds, and the evidence that is enough."""
 
     boot_s: float = 30.0  # time from a worker's fork until it is ready
     # Time from a promotion until the mold is sealed, its last requests included.
@@ -92,7 +91,7 @@ class Outcome:
     """The course of a rollout, or its end."""
 
     # "proven": the new mold can take over; "complete": all workers are replaced; "given up": the
-    # chosen worker is not there or not safe any more, which is no failure; "failed": see `why`;
+    # chosen worker has ended or is not safe any more, which is not a failure; "failed": see `why`;
     # "late": failed, because the chosen worker hangs.
     kind: Literal["proven", "complete", "given up", "failed", "late"]
     why: str = ""
@@ -110,8 +109,8 @@ class Rollout:
         chosen: the worker that becomes the mold.
         target: the generation that the rollout leads to.
         before: the generation to go back to if the new mold fails while workers are replaced.
-        canary: first worker of the new mold, while it is to prove itself.
-        payoff: what was measured at the start; None before, and if it has lost its meaning.
+        canary: first worker of the new mold, until it is proven.
+        payoff: the measurement at the start; None before it, and if it became meaningless.
     """
 
     def __init__(
@@ -154,11 +153,11 @@ class Rollout:
     # --- Actions ----------------------------------------------------------------------
 
     def extra(self, wanted: int) -> int:
-        """Number of workers there may be beyond those that are wanted."""
+        """Number of workers above the wanted number."""
         return {"backfilling": 1, "rolling": batch(wanted)}.get(self.phase, 0)
 
     def advance(self, now: float, wanted: int, generation: int) -> Action | Outcome | None:
-        """The next thing to do, or the outcome; None: something is waited for."""
+        """The next action, or the outcome; None while it waits."""
         match self.phase:
             case "backfilling":
                 return self._backfill(now, wanted, generation)

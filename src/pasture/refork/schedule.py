@@ -1,4 +1,4 @@
-"""When there is a next generation: after how many requests, failures, and for what saving. Pure.
+"""The moment of the next generation, by requests, failures and saving. Pure.
 
 Both figures of a saving are taken with workers that have served about as many requests, because
 a fresh worker shares more than it will keep: `after` counts once the workers of the new
@@ -14,11 +14,10 @@ from pasture.errors import UsageError
 from pasture.refork.shortage import Backoff
 
 MIN_SAVING = 0.01
-"""Fraction of the server's memory. A refork that saves less is the last one: that is within the
-spread of the figure itself."""
+"""Fraction of the server's memory. A smaller saving, within the spread, ends the reforks."""
 
 MAX_FAILURES = 3
-"""In a row; then no further rollout starts until a reload."""
+"""Number of failures in a row after which rollouts stop until a reload."""
 
 _HINT = "as in 50,500,2000: requests that a worker has served, by generation"
 
@@ -27,7 +26,7 @@ _HINT = "as in 50,500,2000: requests that a worker has served, by generation"
 class Schedule:
     """Requests by generation."""
 
-    # One number or more, each at least 1; the last holds for all later generations.
+    # Numbers of at least 1; the last one counts for all later generations.
     limits: tuple[int, ...]
 
     def limit(self, level: int) -> int:
@@ -39,7 +38,7 @@ class Schedule:
 
 
 class Attempts:
-    """The time of the next rollout, after those before; pauses double with failures in a row."""
+    """The time of the next rollout; pauses double with failures in a row."""
 
     def __init__(self, schedule: Schedule, backoff_s: float) -> None:
         self._schedule, self._backoff = schedule, Backoff(backoff_s, math.inf)
@@ -56,7 +55,7 @@ class Attempts:
         return not self._stopped and self._backoff.may_try(now)
 
     def stop(self) -> None:
-        """No further rollout: reforks do not pay."""
+        """Stop rollouts: reforks do not pay."""
         self._stopped = True
 
     def succeeded(self) -> None:
@@ -65,13 +64,12 @@ class Attempts:
         self._backoff.succeeded()
 
     def lost(self) -> None:
-        """The latest generation is gone: the next rollout has to reach the same level again."""
+        """The latest generation is lost: the next rollout has to reach its level again."""
         self._level = max(0, self._level - 1)
 
     def failed(self, now: float, refusal: str = "") -> str:
-        """Returns when the next try is, for the log; a `refusal` is why a worker cannot become one.
-
-        What two workers in a row say in the same words is the application's.
+        """Record a failure; returns the time of the next try, in words. A `refusal` is a worker's
+        reason; two equal ones in a row are the application's fault.
         """
         wait_s = self._backoff.failed(now)
         if refusal and refusal == self._refusal:
@@ -85,7 +83,7 @@ class Attempts:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """A schedule as a user writes it, as in `50,500,2000`; UsageError if it is none."""
+    """A schedule as a user writes it, as in `50,500,2000`; UsageError for other text."""
     words = [word.strip() for word in text.split(",")]
     if not all(word.isdecimal() and int(word) > 0 for word in words):
         raise UsageError(f"{text!r} is not a refork schedule", hint=_HINT)
@@ -94,14 +92,14 @@ def parse_schedule(text: str) -> Schedule:
 
 @dataclass(slots=True)
 class Payoff:
-    """The open question of one rollout: what it saves of the server's total PSS."""
+    """The saving of one rollout in the server's total PSS, once it can be measured."""
 
-    generation: int  # the one that it leads to
-    before_bytes: int | None  # None while it is not measured, or cannot be
+    generation: int  # the rollout's target
+    before_bytes: int | None  # None before the measurement, or if it failed
     settled_at: float  # requests a worker, on average, from which `after` counts
 
     def verdict(self, after_bytes: int | None) -> tuple[bool, str] | None:
-        """Whether it pays, and a sentence; None where there is nothing to compare."""
+        """Whether the rollout pays, and a sentence; None without a measurement."""
         before_bytes = self.before_bytes
         if before_bytes is None or after_bytes is None:
             return None

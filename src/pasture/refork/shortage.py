@@ -1,6 +1,5 @@
-"""Shortages of processes, memory or descriptors, and when to ask the system again.
-
-A server must not end because it cannot fork: its workers would end with it.
+"""Shortages of processes, memory or descriptors, and the time of the next try. A server must not
+end because it cannot fork: its workers would end, too.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Backoff:
         self._not_before = 0.0
 
     def failed(self, now: float) -> float:
-        """Returns the seconds until the next try."""
+        """Record a failure; returns the seconds until the next try."""
         wait_s = min(self._first_s * 2.0**self.failures, self._max_s)
         self.failures += 1
         self._not_before = now + wait_s

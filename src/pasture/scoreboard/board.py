@@ -1,9 +1,8 @@
-"""The server's side of a scoreboard: who has which row, and what became of its counts.
-
-Owns the memory. Invariants: it is allocated in full at once and can be neither cut nor extended, so
-no store into it fails. From its claim on a row has one writer, the process that it was reserved
-for, until that has ended. Only the server's own process writes the rest. The server keeps its list
-of rows to itself and does not read it back: a worker may run as another user.
+"""The server's side of a scoreboard: the owners of rows, and the counts of ended ones. Owns the
+memory. Invariants: it is allocated in full at once and can be neither cut nor extended, so no store
+into it fails. Once claimed, a row has one writer, the process that it was reserved for, until that
+has ended. Only the server's own process writes the rest. The server keeps its own list of rows and
+does not read it back: a worker may run as another user.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pasture.proc.stat import HIGHEST_PID, has_ended, start_time
 from pasture.scoreboard import layout
 
 UNCLAIMED_S = 60.0
-"""A row that no process has claimed for so long is taken back: the fork must have failed."""
+"""Time after which an unclaimed row is taken back: the fork must have failed."""
 
 _IDLE_PER_COST = 50
 _SEALS = memory_file.SEAL_SHRINK | memory_file.SEAL_GROW | memory_file.SEAL_SEAL
@@ -33,13 +32,13 @@ _MAX_WORD = 2**64 - 1
 class Slot:
     """A row that was reserved for one process."""
 
-    number: int  # number of the row, as words count it
+    number: int  # number of the row
     token: int  # number of this reservation; a later one of the same row has a higher one
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """A worker's report on itself to a server that reforks."""
+    """A worker's report to a server that reforks."""
 
     ready: bool = False  # it has started to accept connections
     requests: int = 0  # it has answered
@@ -59,7 +58,7 @@ class Row:
         self._board, self._token = board, slot.token
 
     def claim(self) -> bool:
-        """Say that this process is the one; False if the row has been taken back."""
+        """Claim the row for this process; False if it has been taken back."""
         words = self.words
         if words[layout.TOKEN] != self._token or words[layout.PID] not in (0, os.getpid()):
             return False
@@ -80,15 +79,13 @@ class Row:
 
     @property
     def limit(self) -> int:
-        """Requests at which the server wants to be woken; 0 is never."""
+        """Number of requests at which the server wants to be woken; 0 is never."""
         return self._board[layout.LIMIT]
 
 
 class Scoreboard:
-    """All rows. Made once, by the server's own process, before its first fork.
-
-    Raises:
-        OSError: the memory cannot be had.
+    """All rows. Made once, by the server's own process, before its first fork. Raises: OSError: the
+    memory cannot be allocated.
     """
 
     def __init__(self, rows: int = layout.ROWS) -> None:
@@ -98,7 +95,7 @@ class Scoreboard:
         try:
             os.posix_fallocate(file, 0, size)
             fcntl.fcntl(file, memory_file.ADD_SEALS, _SEALS)
-            # The mapping keeps a descriptor of its own: by that one outsiders find it.
+            # The mapping keeps its own descriptor, by which tools find it.
             self.words = memoryview(mmap.mmap(file, size)).cast("Q")
         finally:
             os.close(file)
@@ -110,7 +107,7 @@ class Scoreboard:
         self.words[layout.MAGIC_AT] = layout.MAGIC
 
     def reserve(self) -> Slot | None:
-        """An empty row for a process about to be forked; None without one."""
+        """Reserve a row for a process about to be forked; None if all are taken."""
         with self._changing:
             if not self._free:
                 self._sweep()
@@ -145,9 +142,8 @@ class Scoreboard:
                 self._release(number)
 
     def release(self, number: int) -> None:
-        """Keep the counts of a row's process, once, and free the row: the process has ended.
-
-        Where a signal handler calls it in the middle of another change, the next sweep does it.
+        """Keep the counts of a row's process, which has ended, and free the row. If a signal
+        handler calls this during another change, the next sweep does it.
         """
         if self._changing.acquire(blocking=False):
             try:
@@ -156,7 +152,7 @@ class Scoreboard:
                 self._changing.release()
 
     def _release(self, number: int) -> None:
-        """Can be interrupted anywhere and done again."""
+        """Release a row; can be interrupted anywhere and repeated."""
         if number not in self._taken:
             return
         token, _ = self._taken[number]
@@ -175,7 +171,7 @@ class Scoreboard:
             self._add(row, token=0)
 
     def _add(self, row: memoryview | list[int], token: int) -> None:
-        """Add to what ended processes counted, by a single store at the end."""
+        """Add to the counts of ended processes, by a single store at the end."""
         words, valid = self.words, self._valid()
         other = layout.ROW_WORDS * 3 - valid
         for word in range(layout.COUNTS.begin, layout.COUNTS.end):
@@ -216,6 +212,6 @@ class Scoreboard:
         )
 
     def wake_at(self, requests: int) -> None:
-        """Have workers wake the server when they have answered that many."""
-        # The number may come from what they say themselves, and be larger than any word.
+        """Have workers wake the server when they have answered this number of requests."""
+        # The number may come from workers, and be larger than a word.
         self.words[layout.LIMIT] = min(requests, _MAX_WORD)

@@ -1,8 +1,8 @@
 """The figures of a scoreboard, a row each: name, form in memory, and metric.
 
-A figure is declared here and nowhere else. Words, readers, sums and the exporter follow from the
-rows, and so does the number by which a reader knows that a scoreboard is laid out as its own. To
-add one: a row here, and `recorder.count` where it happens.
+A figure is declared only here. Words, readers, sums and the exporter follow from the rows, and so
+does the number by which a reader checks a scoreboard's layout. To add one: a row here, and
+`recorder.count` where it happens.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Any, Generic, TypeVar
 WORD_BYTES = 8
 GENERATIONS = 3
 PAUSE_BOUNDS_S = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
-"""Upper bounds of the pause histogram's buckets; a last one has none."""
+"""Upper bounds of the pause histogram's buckets; the last bucket has no bound."""
 
 PROBES = ("", "passed", "failed")
-"""Outcomes of a probe, by their number in memory; the first without one."""
+"""Outcomes of a probe, by their number in memory; the first stands for no probe."""
 
 Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A value in memory."""
+    """The form of a value in memory."""
 
     words: int  # number of words that it takes
-    # Takes any words, since other users may have written them; the value.
+    # Takes any words, since other users may have written them; returns the value.
     read: Callable[[Sequence[int]], Any]
-    write: Callable[[Any], Sequence[int]]  # takes the value; the words
+    write: Callable[[Any], Sequence[int]]  # takes the value; returns the words
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Metric:
 
     name: str  # without the prefix
     help: str  # one line
-    label: str = ""  # what the numbers of a figure that has several are called; "" for a single one
+    label: str = ""  # label of the numbers of a figure with several; "" for a single one
 
 
 def _text(words: int) -> Form:
@@ -111,15 +111,15 @@ class SealFigures:
     seconds: float = row(0.0, _SECONDS, Metric("seal_seconds", "Time that the latest seal took"))
     hazards: int = row(0, metric=Metric("seal_hazards", "Things found that do not survive a fork"))
     probe: str = row("", _PROBE)  # one of `PROBES`, "" without one
-    why: str = row("", _text(3))  # code of the reason why it is not sealed; "" if it is
-    serves: str = row("", _text(1))  # "asgi", "web", or "" where the server does not say
+    why: str = row("", _text(3))  # code of the reason if it is not sealed; else ""
+    serves: str = row("", _text(1))  # "asgi", "web", or "" if unknown
     dead_bytes: int = row(
         0, metric=Metric("seal_dead_bytes", "Sealed memory that was not used at the latest seal")
     )
 
 
 class Table(Generic[Record]):
-    """The places of a dataclass's figures: one after the other, in their order, from `begin` on.
+    """The places of a dataclass's figures, in their order, from `begin` on.
 
     Attributes:
         at: dict of name to the position of its first word.
@@ -157,5 +157,5 @@ class Table(Generic[Record]):
 
 
 def metrics(record: type[Any]) -> dict[str, Metric]:
-    """Those of the figures of a dataclass that the exporter shows, by the field's name."""
+    """The figures of a dataclass that the exporter shows, by the field's name."""
     return {one.name: one.metadata["metric"] for one in fields(record) if one.metadata["metric"]}

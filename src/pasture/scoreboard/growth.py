@@ -1,7 +1,6 @@
-"""Whether a worker looks as if it leaks: what it holds grows with its requests, and goes on to.
-
-Owns the judgement. Memory is what no file backs, shared or not, so that a page that a worker no
-longer shares changes nothing. A worker notes it each time that its number of requests has doubled.
+"""The growth of a worker that may leak: its memory grows steadily with its requests. Owns the
+judgement. Memory here is pages without a file, shared or not, so that un-sharing a page does not
+count. A worker notes it each time that its number of requests has doubled.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from itertools import pairwise
 from pasture.scoreboard.layout import Entry
 
 _MIN_REQUESTS = 256
-"""With fewer, an application still builds as steadily what each of its pages needs at first."""
+"""Least number of requests: at first an application builds steadily what its pages need."""
 
 _MIN_BYTES = 1_000_000
 _STEADY = 0.5
-"""Least part of the whole rate at which it grew in each span: a cache that fills grows less."""
+"""Least rate of growth in each span, as a part of the whole rate: a filling cache slows down."""
 
 _NEXT = 1.25
-"""A span shorter than a quarter of the one before says little."""
+"""A span counts if it has at least a quarter of the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Growth:
     """Steady growth of one worker."""
 
     bytes_a_request: float
-    since: int  # number of the request since which
+    since: int  # number of the request since which it grows
 
     def __str__(self) -> str:
         return (
@@ -38,14 +37,14 @@ class Growth:
 
 
 def growth_of(entry: Entry | None, anonymous_bytes: int) -> Growth | None:
-    """The growth of a worker that holds so much now; None without one that is steady."""
+    """The steady growth of a worker with this memory now, or None."""
     if entry is None or entry.requests is None:
         return None
     return judge(entry.requests, entry.marks, anonymous_bytes)
 
 
 def judge(requests: int, marks: Sequence[int], now_bytes: int) -> Growth | None:
-    """The same, of its memory at the latest powers of two, bytes; 0 is not known."""
+    """The steady growth by the memory at the latest powers of two, in bytes; 0 is unknown."""
     if requests < _MIN_REQUESTS or not all(marks):
         return None
     newest = 1 << (requests.bit_length() - 1)

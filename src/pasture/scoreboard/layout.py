@@ -1,17 +1,16 @@
-"""The place of every number of a scoreboard, and the reading of a copy of it.
+"""The place of every number on a scoreboard, and the reading of a copy.
 
 The figures themselves are declared in `figures`.
 
 The memory is rows of words of 8 bytes, each row whole cache lines. Row 0 is the server's own, rows
-1 and 2 hold in turn what ended workers counted, and each later row belongs to one process.
+1 and 2 hold in turn the counts of ended workers, and each later row belongs to one process.
+Invariant: a server's count is the valid one of rows 1 and 2 plus all later rows except the one
+whose token that row names. So one store, of COMMITS, moves the counts of an ended worker into the
+sum: a reader sees them exactly once, even if a process is killed or stopped meanwhile.
 
-Invariant: a server's count is the valid one of rows 1 and 2 plus all later rows but the one
-whose token that row names. So one store, of COMMITS, moves the counts of an ended worker into
-the sum: no reader sees them twice or not at all, whichever process is killed or stopped when.
-
-Stores are ordered as the program says on x86-64; nothing here is a lock. On aarch64 another
-processor may for an instant see two of them in the other order: a reader then shows the counts of
-an ended worker twice, or not yet, and shows them right when it reads again.
+Stores are in program order on x86-64; the memory has no locks. On aarch64 another processor may for
+an instant see two stores in the other order: a reader then shows the counts of an ended worker
+twice, or not yet, and the right ones at its next reading.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ ROWS = 1024
 
 FIRST_ROW = 3
 
-# Words of row 0. COMMITS says by its lowest bit which of rows 1 and 2 is valid.
+# Words of row 0. The lowest bit of COMMITS selects the valid one of rows 1 and 2.
 MAGIC_AT, COMMITS, LIMIT, SEAL_SHOWN = range(4)
 SEAL = Table(SealFigures, SEAL_SHOWN + 1)
 
@@ -40,21 +39,21 @@ SEAL = Table(SealFigures, SEAL_SHOWN + 1)
 TOKEN, PID, STARTED, ROLE, GENERATION, READY, UNSAFE, PRIVATE_AT_START, SAYS_REQUESTS = range(9)
 COUNTS = Table(Counts, SAYS_REQUESTS + 1)
 MARKS = range(COUNTS.end, COUNTS.end + 3)
-"""What a process held when its number of requests was each of the latest powers of two, bytes."""
+"""Memory of a process at each of the latest numbers of requests that are powers of two, bytes."""
 
 _LINE_WORDS = 8
 ROW_WORDS = -(-max(SEAL.end, MARKS.stop) // _LINE_WORDS) * _LINE_WORDS
 ROW_BYTES = ROW_WORDS * WORD_BYTES
 
 PLAIN, WORKER, MOLD, MULE, SPOOLER = range(5)
-"""Roles. The second and third are of servers that refork, the last two uWSGI's."""
+"""Roles. The second and third belong to servers that refork, the last two to uWSGI."""
 
 ROLES: tuple[Role, ...] = ("worker", "worker", "mold", "mule", "spooler")
 """Their names."""
 
 
 def digest(*modules: Mapping[str, object]) -> int:
-    """The word by which a reader knows that memory is laid out as the constants there say."""
+    """The word by which a reader checks that the memory has this layout."""
     constants = [
         (name, value)
         for names in modules
@@ -72,20 +71,20 @@ class Entry:
     """One process, as its server's scoreboard shows it."""
 
     pid: int
-    # Generation of the mold that it was forked from or is; None without reforks.
+    # Generation of its mold, or its own as a mold; None without reforks.
     generation: int | None = None
     role: Role = "worker"
     counts: Counts = field(default_factory=Counts)
     private_at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
     says_requests: bool = False
-    main_serves: bool = False  # whether its main thread takes what comes, and waits for no lock
-    # What it held, shared or not, at each of the latest requests whose number is a power of two,
-    # oldest first, bytes; 0 where there was none.
+    main_serves: bool = False  # whether its main thread serves, and waits for no lock
+    # Its memory, shared or not, at the latest requests whose number is a power of two, oldest
+    # first, bytes; 0 without such a request.
     marks: tuple[int, ...] = (0,) * len(MARKS)
 
     @property
     def requests(self) -> int | None:
-        """Responses sent so far; None where the server does not say."""
+        """Responses sent so far; None where the server does not count them."""
         return self.counts.requests if self.says_requests else None
 
 
@@ -93,10 +92,10 @@ class Entry:
 class Snapshot:
     """A scoreboard at one moment."""
 
-    # Dict of pid to entry, of processes that are there or ended a short while ago.
+    # Dict of pid to entry, of processes that run or ended a short while ago.
     entries: dict[int, Entry]
-    total: Counts  # what these and all that ended earlier counted
-    seal: SealFigures | None  # None before the first
+    total: Counts  # counts of these and of all that ended earlier
+    seal: SealFigures | None  # None before the first seal
 
 
 def understand(words: Sequence[int]) -> Snapshot:
@@ -110,7 +109,7 @@ def understand(words: Sequence[int]) -> Snapshot:
             continue
         counts = words[at + COUNTS.begin : at + COUNTS.end]
         total = [a + b for a, b in zip(total, counts, strict=True)]
-        if pid and found.get(pid, (0,))[0] < token:  # a pid may have come around again
+        if pid and found.get(pid, (0,))[0] < token:  # a pid may have been reused
             found[pid] = token, _entry(words, at, pid)
     entries = {pid: entry for pid, (_, entry) in found.items()}
     seal = SEAL.read(words) if words[SEAL_SHOWN] else None

@@ -1,4 +1,4 @@
-"""A server's scoreboard, from outside: found among its open files and read, never written.
+"""A server's scoreboard, read from outside: found among its open files, and never written.
 
 `pasture.proc.memory_file` finds it, and only numbers and a few printable characters are read.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ _MAX_BYTES = 2**20
 
 
 def read_scoreboard(server_pid: int, proc: Path = _PROC) -> Snapshot | None:
-    """The scoreboard of a server; None without one that may be read. Takes a millisecond."""
+    """The scoreboard of a server, or None if it cannot be read. Takes a millisecond."""
     for file in memory_file.find(server_pid, layout.NAME, _SEALS, proc):
         with contextlib.suppress(OSError, ValueError):
             snapshot = _read(file)
@@ -39,10 +39,9 @@ def read_entries(server_pid: int) -> dict[int, Entry]:
 
 
 def roles_of(pids: Iterable[int], entries: Mapping[int, Entry]) -> dict[int, str]:
-    """What each child of a server is, by its row on the scoreboard: a worker, a mold, a mule.
-
-    "other" is one without a row among those that have one: uWSGI's router of HTTP, say. Where none
-    has, or there may have been too few rows, all are workers.
+    """The role of each child of a server, by its row on the scoreboard: a worker, a mold, a mule.
+    "other" is a child without a row next to children with one, such as uWSGI's HTTP router. If no
+    child has a row, or rows may be lacking, all are workers.
     """
     children = tuple(pids)
     counted = any(pid in entries for pid in children) and len(entries) < layout.ROWS
@@ -51,17 +50,16 @@ def roles_of(pids: Iterable[int], entries: Mapping[int, Entry]) -> dict[int, str
 
 
 def workers_among(pids: Iterable[int], entries: Mapping[int, Entry]) -> tuple[int, ...]:
-    """Those of a server's children that are workers, in order."""
+    """The workers among a server's children, in order."""
     return tuple(pid for pid, role in roles_of(pids, entries).items() if role == "worker")
 
 
 def served_by(
     server_pid: int, board: Snapshot | None, asgi: Iterable[str], web: Iterable[str]
 ) -> str:
-    """Which requests a server serves: "asgi", "web" or "" as its scoreboard says.
-
-    Of one that does not say its command decides: it names a server, of these or known there. A
-    program that starts a server by itself has a command of its own.
+    """The requests that a server serves: "asgi", "web" or "", by its scoreboard. Without an entry
+    its command decides, if it names a known server. A program that starts a server itself has
+    another command.
     """
     said = board.seal.serves if board is not None and board.seal is not None else ""
     if said in ("asgi", "web"):
@@ -72,27 +70,23 @@ def served_by(
     return "web" if counts or tree.serves_requests(server_pid, web) else ""
 
 
-def _molds(entries: dict[int, Entry], server_pid: int) -> Iterator[Entry]:
-    """Those that the kernel calls children of the server: a worker can write any pid."""
-    for entry in entries.values():
-        if entry.role == "mold":
-            stat = read_stat(entry.pid)
-            if stat is not None and stat.parent_pid == server_pid:
-                yield entry
-
-
 def forked_by(worker_pid: int, server_pid: int) -> int:
-    """Pid of a worker's mold, if that is still there, or else of its server. From outside."""
+    """Pid of a worker's mold, if that still runs, or else of its server. From outside."""
     entries = read_entries(server_pid)
     worker = entries.get(worker_pid)
-    for mold in _molds(entries, server_pid):
-        if worker and mold.generation == worker.generation:
-            return mold.pid
+    if worker is None:
+        return server_pid
+    for mold in entries.values():
+        if mold.role == "mold" and mold.generation == worker.generation:
+            # A worker can write any pid: the kernel knows the server's children.
+            stat = read_stat(mold.pid)
+            if stat is not None and stat.parent_pid == server_pid:
+                return mold.pid
     return server_pid
 
 
 def copy_of(words: memoryview) -> Snapshot | None:
-    """A scoreboard that this process has inherited; None if it changed all the while."""
+    """A scoreboard that this process has inherited; None if it changed during all tries."""
     for _ in range(_TRIES):
         before = words[layout.COMMITS]
         copy = memoryview(words.tobytes()).cast("Q")
@@ -119,12 +113,12 @@ def _read(file: int) -> Snapshot | None:
 def _words(file: int, size: int) -> memoryview:
     data = os.pread(file, size, 0)
     if len(data) != size:
-        raise OSError("the memory is shorter than it was")
+        raise OSError("the memory was cut short")
     return memoryview(data).cast("Q")
 
 
 def _translated(snapshot: Snapshot, server_pid: int, proc: Path) -> Snapshot:
-    """The same with pids as this process knows them. Source: proc_pid_status(5), NSpid."""
+    """The entries with pids of this process's namespace. Source: proc_pid_status(5), NSpid."""
     mine, its = (proc / name / "ns" / "pid" for name in ("self", str(server_pid)))
     if not mine.is_symlink() or mine.readlink() == its.readlink():
         return snapshot

@@ -1,7 +1,7 @@
-"""Counting inside of a server's processes: who began, requests, collections, pauses, recycles.
+"""Counts inside a server's processes: starts, requests, collections, pauses, recycles.
 
 The server reserves a row of the scoreboard before each fork for a worker (`expect_worker`), and the
-child claims it. Without memory for a scoreboard nothing is counted, and the server works as usual.
+child claims it. Without memory for a scoreboard the server works without counts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BOUNDS_NS = tuple(int(bound * 1e9) for bound in PAUSE_BOUNDS_S)
 
 
 class Recorder:
-    """Counts of one process. Use `recorder`, the only one of each."""
+    """Counts of this process. Use the only instance, `recorder`."""
 
     def __init__(self) -> None:
         self._board: Scoreboard | None = None
@@ -36,7 +36,7 @@ class Recorder:
         self._watching = False
         self._is_descendant = False
         self._ran_out = False
-        self._expected: dict[int, Slot] = {}  # by thread that is about to fork: two may at once
+        self._expected: dict[int, Slot] = {}  # by thread that is about to fork
         self._says_requests = 0
         self._row: Row | None = None
         self._row_pid = 0
@@ -46,7 +46,7 @@ class Recorder:
     # --- In the server ------------------------------------------------------------------
 
     def watch_forks(self) -> None:
-        """Make each child of this process claim the row reserved for it, or count nowhere."""
+        """Make each child of this process claim the row reserved for it, or stop counting."""
         if not self._watching:
             self._watching = True
             os.register_at_fork(after_in_parent=self.forked, after_in_child=self._after_in_child)
@@ -59,7 +59,7 @@ class Recorder:
                 self._board = Scoreboard()
             except OSError as error:
                 self._cannot = error
-                log.warning("no metrics: no memory for the counters: %s", error)
+                log.warning("no metrics: memory for the counters is missing: %s", error)
         return self._board
 
     def expect_worker(self) -> None:
@@ -83,16 +83,16 @@ class Recorder:
     def forked(self) -> Slot | None:
         """Note that the announced fork took place; returns the row reserved for its child.
 
-        By hand only after a fork of C code, and before a process comes between.
+        Call this only after a fork by C code, and before a process comes between.
         """
         return self._expected.pop(threading.get_ident(), None)
 
     def will_count_requests(self, *, main_serves: bool = False) -> None:
-        """Say that workers count requests, and whether their main thread waits for no lock."""
+        """Announce that workers count requests, and whether their main thread serves."""
         self._says_requests = 2 if main_serves else 1
 
     def show_seal(self, report: Mapping[str, Any]) -> None:
-        """Show a `SealReport.as_dict`. In the process that loaded the application."""
+        """Publish a `SealReport.as_dict`. In the process that loaded the application."""
         board = self.scoreboard()
         if board is not None:
             figures = {
@@ -108,21 +108,21 @@ class Recorder:
             board.words[layout.SEAL_SHOWN] = 1
 
     def show_probe(self, outcome: str) -> None:
-        """Show what a probe of the sealed process came to: one of `figures.PROBES`."""
+        """Publish the outcome of a probe of the sealed process: one of `figures.PROBES`."""
         board = self.scoreboard()
         if board is not None:
             layout.SEAL.write(board.words, "probe", outcome)
 
     def snapshot(self) -> layout.Snapshot | None:
-        """The scoreboard that this process has made or inherited; None without one."""
+        """The scoreboard that this process has made or inherited, or None."""
         return None if self._board is None else reader.copy_of(self._board.words)
 
     # --- In a worker --------------------------------------------------------------------
 
     def _after_in_child(self) -> None:
-        self._counting = threading.Lock()  # another thread of the parent may have held it
+        self._counting = threading.Lock()  # another thread of the parent may have held the lock
         if self._row_pid == os.getpid():
-            return  # it has started by hand already
+            return  # the child has started already
         slot = self._expected.get(threading.get_ident())
         self._expected.clear()
         self._row = None
@@ -131,11 +131,9 @@ class Recorder:
             self.begin(slot)
 
     def begin(self, slot: Slot | None = None, role: int = layout.PLAIN) -> None:
-        """Count from now on, in a worker. By hand only after forks of C code and of molds.
-
-        Args:
-            slot: reserved for this process; None for that of the fork that was announced.
-            role: of `layout`, for a process that is no worker and serves no requests.
+        """Count from now on, in a worker. Call this only after forks by C code and by molds. Args:
+        slot: row reserved for this process; None takes the announced fork's. role: of `layout`, for
+        a process that is not a worker.
         """
         if self._row_pid == os.getpid() or self._board is None:
             return
@@ -194,7 +192,7 @@ class Recorder:
         return [row.words[mark] for mark in layout.MARKS]
 
     def _count_collection(self, phase: str, info: dict[str, Any]) -> None:
-        """As the collector calls it, in the middle of anything: it takes no lock."""
+        """Count a collection. The collector may call it at any moment, so it takes no lock."""
         row = self._row
         if row is None:
             return
@@ -210,7 +208,7 @@ class Recorder:
 
 
 def _why(report: Mapping[str, Any]) -> str:
-    """The code of the reason why a heap is not sealed, its own or that of a step; "" if it is."""
+    """The code of the reason if a heap is not sealed, its own or a step's; else ""."""
     codes = (report.get("why"), *(step.get("why") for step in report.get("steps", ())))
     return "" if report["sealed"] else next((f"{code}" for code in codes if code), "")
 

@@ -171,7 +171,6 @@ class SealReport:
         return f"policy {self.policy} on {self.interpreter}: {what}{tail}"
 
     def _count(self, name: str, of: Callable[[HeapStep], bool]) -> int:
-        """The sum of a count over the steps."""
         chosen = [s for s in self.steps if s.name in HEAP_STEPS and of(HEAP_STEPS[s.name])]
         return sum(step.counts.get(name, 0) for step in chosen)
 

@@ -65,7 +65,6 @@ def _trace(error: BaseException, importing: Collection[str]) -> str:
 def _chain(
     shown: traceback.TracebackException, error: BaseException
 ) -> Iterator[tuple[traceback.TracebackException, BaseException]]:
-    """The exceptions of a chain, with their tracebacks."""
     yield shown, error
     for part, where in (
         (shown.__cause__, error.__cause__),

@@ -50,8 +50,6 @@ def at_need(place: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A row: one setting."""
-
     variable: str  # environment variable
     option: str = ""  # option of `pasture run`; "" for none
     help: str

@@ -137,7 +137,6 @@ def _require_room(folder: str) -> None:
 
 @contextmanager
 def _folder_of(path: Path) -> Iterator[int]:
-    """Open the folder of a file, if it is safe."""
     if path.name in ("", ".."):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     folder = _opened_folder(path.parent)

@@ -43,8 +43,6 @@ class Ended(KeyboardInterrupt):
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[Result]):
-    """The outcome of a step."""
-
     value: Result | None  # the returned value; None if it raised
     error: str | None  # the exception; None if it returned
     # Its changes to the process, in words. They are undone where possible.

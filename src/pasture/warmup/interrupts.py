@@ -45,7 +45,7 @@ class Handling:
 
 
 class Interrupted(BaseException):
-    """Raised in the code that is to stop, with the reason. `except Exception` does not catch it."""
+    """Raised in the code that is to stop. No `Exception`, so that few programs catch it."""
 
 
 class Interrupts:

@@ -1,4 +1,4 @@
-"""`pasture doctor [PID | -- COMMAND]`: what stands in the way of shared memory.
+"""`pasture doctor [PID | -- COMMAND]`: the obstacles to shared memory.
 
 Owns arguments only.
 """
@@ -48,13 +48,13 @@ _TRIES = 3
     "worker",
     type=PID,
     metavar="PID",
-    help="Say what each thread of this worker waits for, and nothing else.",
+    help="Say only what each thread of this worker waits for.",
 )
 @click.option(
     "--sealed",
     type=PID,
     metavar="PID",
-    help="Say the state of this server in a line, and end with status 0 if it is sealed.",
+    help="Say the state of this server in one line; exit with 0 if it is sealed.",
 )
 @json_option("the findings")
 def command(
@@ -64,7 +64,7 @@ def command(
     sealed: int | None,
     json_file: Path | None,
 ) -> None:
-    """Find out what stands in the way of shared memory.
+    """Find the obstacles to shared memory.
 
     TARGET is the pid of a pre-fork server's master, or after `--` a command that starts
     one: it is run until it has forked workers, watched for what it does at the fork, and stopped.
@@ -76,7 +76,7 @@ def command(
         return
     if worker is not None:
         if target:
-            raise UsageError("--hung looks at one worker", hint="leave the other words out")
+            raise UsageError("--hung looks at one worker", hint="give only its pid")
         _hung(worker, json_file)
         return
     is_running = not target or (len(target) == 1 and target[0].isdecimal())
@@ -113,7 +113,7 @@ def command(
 
 
 def _require_sealed(pid: int) -> None:
-    """For probes of orchestrators: one line, and status 0 or 15."""
+    """Print the state in one line, and exit with 0 or 15, for probes of orchestrators."""
     try:
         tree.require_memory_of(pid)
         state = server.state_of(server.server_of(pid, "doctor"))
@@ -128,7 +128,7 @@ def _hung(pid: int, json_file: Path | None) -> None:
     tree.require_memory_of(pid)
     process = waits.look(pid)
     if not any(one.call or one.calls for one in process.threads[:1]):
-        tree.require_memory_of(pid)  # it may have ended since
+        tree.require_memory_of(pid)  # it may have ended meanwhile
         raise NoPrivilege(
             f"not allowed to see what process {pid} waits for",
             hint="run pasture as root, or as its user where kernel.yama.ptrace_scope is 0",
@@ -151,7 +151,7 @@ def _hung(pid: int, json_file: Path | None) -> None:
 
 
 def built_alone(evidence: Evidence) -> list[Built]:
-    """What a worker imported for itself; nothing where that cannot be looked at."""
+    """The modules that a worker imported itself; empty if they cannot be read."""
     if not evidence.workers or find_spec("numpy") is None:
         return []
     from pasture_tools.explain.built import built_alone
@@ -159,7 +159,7 @@ def built_alone(evidence: Evidence) -> list[Built]:
     # A child that is replaced after each task may end meanwhile, or have started just now.
     best: list[Built] = []
     grown = (one.memory.private_bytes - one.at_start_bytes for one in evidence.workers)
-    grew = max(grown) >= trouble.MIN_PRIVATE_BYTES  # so much that imports may be a large part
+    grew = max(grown) >= trouble.MIN_PRIVATE_BYTES  # large enough for imports to matter
     for _ in range(_TRIES):
         with suppress(PastureError):
             best = max(best, built_alone(evidence.master_pid), key=_total)

@@ -1,8 +1,8 @@
 """Entry point of the `pasture` command: the group of commands and its errors.
 
 A command lives in the module `pasture_tools.cli.<name>` (an underscore follows a name that is a
-keyword) under the attribute `command`. The module is imported when its command is called, so that
-no command pays for what only another one needs, and the list of commands for none of them. Another
+keyword) under the attribute `command`. The module is imported when its command is called, so that a
+command does not pay for imports of another one, and the list of commands for none. Another
 distribution adds a command of its own with an entry point of the group `pasture.commands`, which
 names a `click.Command`.
 """
@@ -40,17 +40,18 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
         "image": "Keep an interpreter with its modules in a file to start from.",
         "top": "Watch a server: shared and private memory, growth, faults.",
         "explain": "Say why each private page of a worker is private.",
-        "doctor": "Find out what stands in the way of shared memory.",
+        "doctor": "Find the obstacles to shared memory.",
         "metrics": "Serve the figures of a server to Prometheus.",
     }
 )
-"""The first line of each command's help, in the order in which a user meets the commands. Others of
-entry points follow."""
+"""The first line of each command's help, in the order in which a user meets the commands. Commands
+of entry points follow.
+"""
 
 HEADINGS: Mapping[str, str] = MappingProxyType(
     {"try": "Measure first", "run": "Run", "top": "Look at a running server"}
 )
-"""Of the commands in the help, by the first command below it."""
+"""Headings of commands in the help, by the first command below each."""
 
 ENTRY_POINTS = "pasture.commands"
 IN_EXTRAS = {"lab": "lab", "image": "image"}
@@ -75,7 +76,7 @@ class LazyGroup(OrderedGroup):
             return _with_page(cmd_name, _load(entry_point))
         if cmd_name in IN_EXTRAS:
             raise MissingExtra(
-                f"pasture {cmd_name} is a package of its own, which is not installed",
+                f"pasture {cmd_name} is a separate package, which is not installed",
                 hint=f"pip install 'pasture[{IN_EXTRAS[cmd_name]}]'",
             )
         return None
@@ -118,7 +119,7 @@ your server.
 """ + (f"\n{DOCS_URL}\n" if DOCS_URL else "")
 _PAGES = {"top": "diagnose", "doctor": "diagnose", "size": "operate", "metrics": "operate"}
 _PAGES |= {"run": "start"}
-"""Of the documentation, by the command; those of others have their names."""
+"""Pages of the documentation, by command; other pages are named after their command."""
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -130,7 +131,7 @@ def cli() -> None:
 
 
 def _with_page(name: str, command: click.Command) -> click.Command:
-    """A command whose help ends with the address of its page, once there is one."""
+    """A command whose help ends with the address of its page, if it has one."""
     page = see(_PAGES.get(name, name)).strip(" ()") if name in COMMANDS else ""
     if page and page not in (command.epilog or ""):
         command.epilog = "\n\n".join(filter(None, (command.epilog, page)))
@@ -144,13 +145,13 @@ def _entry_points() -> EntryPoints:
 
 
 def _load(entry_point: EntryPoint) -> click.Command:
-    """The command of an entry point; one that says so if it is broken, so that others work."""
+    """The command of an entry point; a broken one becomes a command that reports the error."""
     try:
         command = entry_point.load()
     except (Exception, SystemExit) as error:
         return _broken(entry_point, f"{type(error).__name__}: {error}")
     if not isinstance(command, click.Command):
-        return _broken(entry_point, f"{entry_point.value} is no command of click")
+        return _broken(entry_point, f"{entry_point.value} is not a click command")
     return command
 
 
@@ -174,7 +175,7 @@ def _broken(entry_point: EntryPoint, why: str) -> click.Command:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit code. Only a defect of pasture itself raises."""
+    """Run a command; returns the exit code. Only a defect of pasture itself raises."""
     try:
         _open_streams()
         result = cli.main(args=arguments, prog_name="pasture", standalone_mode=False)
@@ -196,9 +197,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Open /dev/null in the place of streams that the caller closed.
-
-    Else the first file that is opened takes their number, and what is printed goes into it.
+    """Open /dev/null for streams that the caller closed. Else the first file that is opened takes
+    their number, and receives the output.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
@@ -209,13 +209,15 @@ def _open_streams() -> None:
 
 
 def _as_ours(error: click.ClickException) -> UsageError:
-    """An error of click, which has the usage before its message and ends it with a full stop."""
+    """A click error in pasture's form: click puts the usage before the message and ends it with a
+    full stop.
+    """
     named = getattr(error, "option_name", "")
     is_unknown = isinstance(error, click.NoSuchOption)
     message = (
         f"there is no option {named}" if is_unknown else " ".join(error.format_message().split())
     )
-    message = re.sub(r"for '\[(\w+)\]':", r"for \1:", message, count=1)  # it may be left out
+    message = re.sub(r"for '\[(\w+)\]':", r"for \1:", message, count=1)  # may be left out
     kind = getattr(getattr(error, "param", None), "type", None)
     choice = re.match("'([^']*)' is not", str(error)) if isinstance(kind, click.Choice) else None
     meant = guess(choice[1], map(str, kind.choices)) if choice and kind else ""
@@ -229,7 +231,7 @@ def _as_ours(error: click.ClickException) -> UsageError:
 
 
 def _not_taken(error: Exception) -> int:
-    """The end where input or output fails; raises what is no such error."""
+    """Exit after a failed input or output; raises other errors."""
     if not isinstance(error, OSError):
         raise error
     if error.errno not in _NOT_TAKEN:
@@ -245,7 +247,7 @@ def _not_taken(error: Exception) -> int:
     if error.errno == errno.EPIPE:  # as click does at once: the reader has seen enough
         return 1
     what, hint = "write", "make room there, or send the output to another place"
-    if error.errno == errno.EIO:  # of what is read, too
+    if error.errno == errno.EIO:  # also for a file that is read
         what, hint = "read or write", "a disk or a terminal fails: the kernel's log may say why"
     where = f" {error.filename}" if error.filename else ""
     return complain(UsageError(f"cannot {what}{where}: {os.strerror(error.errno)}", hint=hint))

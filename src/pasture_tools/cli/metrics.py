@@ -2,7 +2,7 @@
 
 Owns arguments and messages. Ends with the process that a pid names; by another name it stays over
 restarts. Reads the server's processes and opens no file that the server names: it may run as root
-next to a server that is not trusted.
+next to an untrusted server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pasture_tools.metrics.named import Named
 from pasture_tools.proc.sampler import sample_tree
 
 Find = Callable[[], int | None]
-"""Gives the pid of the server's master; None while there is none."""
+"""Returns the pid of the server's master, or None while it does not run."""
 
 
 @click.command("metrics")
@@ -52,7 +52,7 @@ def command(server: str | None, port: int, host: str, otlp: str | None, interval
     """
     pid, find, wanted = _server(server)
     if pid is not None:
-        sample_tree(pid)  # refused now rather than at each scrape, where it is not allowed
+        sample_tree(pid)  # fails now rather than at each scrape
     name = f"{find}" if isinstance(find, Named) else f"{pid}"
     if otlp is None:
         _listen(name, find, port, host, wanted)
@@ -62,14 +62,14 @@ def command(server: str | None, port: int, host: str, otlp: str | None, interval
 
 
 def _server(named: str | None) -> tuple[int | None, Find, Callable[[], bool]]:
-    """The pid of a server now, how to find it, and whether it is worth to wait for it."""
+    """The pid of a server now, how to find it, and whether to wait for it."""
     if named is None or not named.isdecimal():
         if named is None:
             only_master("metrics")  # or an error that lists them
         find = Named(named or "", lambda words: click.echo(f"{find} {words}", err=True))
         return find(), find, lambda: True
     if int(named) < 1:
-        raise UsageError(f"{named} is the PID of no process", hint="pasture metrics PID")
+        raise UsageError(f"process {named} does not exist", hint="pasture metrics PID")
     require_memory_of(int(named))
     pid = server_of(int(named), "metrics")
     started = start_time(pid)
@@ -91,7 +91,7 @@ def _listen(name: str, find: Find, port: int, host: str, wanted: Callable[[], bo
     import asyncio
 
     from pasture_tools.metrics.exporter import (
-        ServerCollector,  # says what to install without the next one
+        ServerCollector,  # reports what to install, if the next import fails
     )
     from pasture_tools.metrics.listener import Listener, Reading
 

@@ -1,4 +1,4 @@
-"""Numbers as arguments and options: click's own, called by what they are for.
+"""Numbers as arguments and options: click's own, under names that users understand.
 
 click says of a word in the place of a number that it is "not a valid integer range".
 """

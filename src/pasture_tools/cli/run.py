@@ -29,13 +29,13 @@ from pasture_tools import user_cache
 from pasture_tools.display.sections import SectionedCommand
 
 _SHEBANG = re.compile(
-    # As pip and uv write them; the second where the first would be too long for the kernel.
+    # As pip and uv write them; the second form if the first is too long for the kernel.
     rb"#!\s*(?:/usr/bin/env\s+|/bin/sh\n'{3}exec' \"?)?([^\s\"]*python[\d.]*)"
 )
 _MAX_SHEBANG_BYTES = 1000
 
 _UNNAMED = Path()
-"""Of `--auto` without a file."""
+"""Value of `--auto` without a file."""
 
 _MAX_FILES = 50
 _SESSION = frozenset(
@@ -45,11 +45,11 @@ _SESSION = frozenset(
     )
 )
 _SESSION_PREFIXES = ("SSH_", "TERM_", "TMUX", "XDG_SESSION_")
-"""Variables that say who has started a server, and when. Each other one may say what it is."""
+"""Variables of the session that started a server. All others may belong to the program."""
 
 
 def _option(row: Setting) -> click.Option:
-    """The option of a setting. What is not given is None or empty, so that it sets no variable."""
+    """The option of a setting. Without a value it is None or empty, and sets no variable."""
     kind = click.Choice(row.takes) if isinstance(row.takes, tuple) else row.takes
     return click.Option(
         [row.option, row.name],
@@ -86,7 +86,7 @@ class _Command(SectionedCommand):
         return rest
 
     def _look_for_server(self, words: list[str]) -> None:
-        """Raise the UsageError if the only name of a server comes right behind an option."""
+        """Raise the UsageError if the only name of a server follows an option."""
         options = (one for one in self.params if isinstance(one, click.Option) and not one.is_flag)
         known = {name: one for one in options for name in one.opts}
         left = iter(words)
@@ -160,9 +160,8 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
 
 
 def _file_of(row: Row, command: tuple[str, ...]) -> Path | None:
-    """The file in the user's cache for a command, an interpreter and an environment.
-
-    None, after a line to the user, where none can be kept. The files that were used last stay.
+    """The file in the user's cache for a command, an interpreter and an environment. None, after a
+    message, if it cannot be kept. The files that were used last are kept.
     """
     variables = (
         f"{name}={value}"
@@ -189,12 +188,14 @@ def _image(image: str | None) -> dict[str, str]:
     if image is None:
         return {}
     if image != "auto" and not Path(image).is_file():
-        raise UsageError(f"{image} is no file", hint="pasture image build -o FILE makes an image")
+        raise UsageError(
+            f"{image} is not a file", hint="pasture image build -o FILE makes an image"
+        )
     return {VARIABLE: image if image == "auto" else str(Path(image).absolute())}
 
 
 def _check(given: Mapping[str, Any]) -> None:
-    """Read options as the server will: a mistake can still be shown as one of the command line."""
+    """Read options as the server will: here an error is still one of the command line."""
     whole = {}
     for name, raw in given.items():
         check = SETTINGS[name].check
@@ -207,7 +208,7 @@ def _check(given: Mapping[str, Any]) -> None:
 
 
 def _check_lifespan(row: Row, lifespan: str, *, reforks: bool) -> None:
-    """Refuse a lifespan that the engine does not know, or not with its other options."""
+    """Refuse a lifespan that the engine does not know, or that its other options exclude."""
     if lifespan == "each":
         return
     is_once = lifespan == "once"
@@ -220,7 +221,7 @@ def _check_lifespan(row: Row, lifespan: str, *, reforks: bool) -> None:
 
 
 def _as_python_starts(program: str) -> str:
-    """The command of a script that names its interpreter; of another an example."""
+    """The command of a script that names its interpreter; else an example."""
     path = shutil.which(program)
     try:
         with open(path or "", "rb") as file:  # noqa: PTH123
@@ -236,14 +237,13 @@ def _as_python_starts(program: str) -> str:
 
 
 def _engine_of(program: str) -> Row | None:
-    """The engine that a program is; None if pasture knows none of that name."""
     name = Path(program).name.removesuffix(".py")
     row = ENGINES.get("python" if is_python(name) else name)
     return row if row is not None and row.is_program else None
 
 
 def _row_of(program: str) -> Row:
-    """The engine that a program is, once it can be started."""
+    """The engine of a program, if it can be started."""
     name, row = Path(program).name.removesuffix(".py"), _engine_of(program)
     if (server := one_process.PROGRAMS.get(name)) is not None:
         raise UsageError(one_process.sentence(server), hint=one_process.INSTEAD[server])

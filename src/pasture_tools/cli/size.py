@@ -1,6 +1,6 @@
 """`pasture size`: a number of workers for this container.
 
-Owns arguments, and the figures of what runs.
+Owns arguments, and the figures of a running server.
 """
 
 from __future__ import annotations
@@ -73,9 +73,8 @@ def command(pid: int | None, json_file: Path | None, **figures: Any) -> None:
 
 
 def _running(pid: int) -> dict[str, Any]:
-    """What a worker takes, and all other processes with what is shared.
-
-    Raises a UsageError where none works now, and NoPrivilege.
+    """The memory of a worker, and of all other processes with the shared memory. Raises a
+    UsageError without a worker, and NoPrivilege.
     """
     tree.require_memory_of(pid)
     server = server_of(pid, "size")

@@ -1,4 +1,4 @@
-"""`pasture try APP`: what each policy would save on this application.
+"""`pasture try APP`: the saving of each policy for this application.
 
 Owns arguments and the end: turns them into a `TrialPlan`, shows progress, prints and writes the
 result.
@@ -243,7 +243,7 @@ def _plan(
     server_timeout: float,
     **same: Any,
 ) -> TrialPlan:
-    """The plan that the options describe; `same` are those that need no reading."""
+    """The plan that the options describe; `same` are the options that are passed on."""
     named = Requests(requests=tuple(map(parse_request, urls)))
     walk = sum(map(read_requests, urls_files), named)
     apart = urls or headers or warm
@@ -280,7 +280,7 @@ def _report(
     html_file: Path | None,
     baseline: Baseline | None,
 ) -> Comparison | None:
-    """Print and write everything; the comparison with the baseline, if there is one."""
+    """Print and write the results; returns the comparison with a baseline, if any."""
     terminal = output_terminal(json_file)
     table.print_result(result, terminal)
     document = as_document(result)
@@ -297,17 +297,17 @@ def _report(
 
 
 def _fail_if_grown(comparison: Comparison | None) -> None:
-    """The last error: figures of a trial that failed otherwise do not count."""
+    """Fail if a figure grew. Called last: a trial that failed has no figures to compare."""
     if comparison is not None and comparison.grown:
         words = dict.fromkeys(f"{c.figure.heading} of {c.policy}" for c in comparison.grown)
         raise MemoryGrew(
             f"{', '.join(words)} grew by more than {percent(comparison.baseline.max_growth)}",
-            hint=f"if that is meant, keep this trial's --json as {comparison.baseline.path}",
+            hint=f"if that is intended, keep this trial's --json as {comparison.baseline.path}",
         )
 
 
 def _fail(result: TrialResult) -> None:
-    """End with an error if not all runs ended, or not with the same answers."""
+    """Raise if a run failed, or if answers differ."""
     if result.interrupted:
         raise KeyboardInterrupt
     if result.failures:

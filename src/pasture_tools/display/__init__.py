@@ -1,1 +1,1 @@
-"""Shared by commands that show something: units, pages, bars, files."""
+"""Output that commands share: units, pages, bars, files."""

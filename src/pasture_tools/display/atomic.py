@@ -1,7 +1,6 @@
-"""Reports: written whole or not at all, and readable by this user alone.
-
-`pasture.trust.private_files` writes them; here its errors become errors of a command line. The file
-`-` is standard output.
+"""Writes reports, whole or not at all, readable by this user alone. `pasture.trust.private_files`
+does it; this module turns its errors into errors of a command line. The file `-` is standard
+output.
 """
 
 from __future__ import annotations
@@ -36,15 +35,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Write plain values as a JSON report, whatever text is in them; as `write_atomically`."""
+    """Write plain values with any text as a JSON report; as `write_atomically`."""
     write_atomically(path, to_json(document))
 
 
 def require_writable(path: Path) -> None:
-    """Check that a report could be written, before an hour is spent on measuring it.
-
-    Raises:
-        UsageError: no such directory, no permission, not safe, or the path is a directory.
+    """Check that a report could be written, before a long measurement. Raises: UsageError: the
+    directory is missing or not safe, permission is missing, or the path is a directory.
     """
     if path == STANDARD_OUTPUT:
         return

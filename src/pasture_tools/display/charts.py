@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import floor, log10
 
 WIDTH, HEIGHT = 1000, 300
-"""Units of the plane that lines are drawn on, whatever its size on the page."""
+"""Units of the plane that lines are drawn on, for any size on the page."""
 
 _MAX_STEPS = 5
 
@@ -50,11 +50,11 @@ class Lines:
         return f"{self._last:,.10g}"
 
     def path(self, line: Line) -> str:
-        """Its shape."""
+        """The line's shape."""
         return f"M{self._points(line.x, line.y)}"
 
     def band(self, line: Line) -> str:
-        """Its band's shape; "" without one."""
+        """The band's shape; "" without a band."""
         if not line.low:
             return ""
         there, back = self._points(line.x, line.high), self._points(line.x[::-1], line.low[::-1])
@@ -89,7 +89,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Bars:
-    """Bars of one scale, in groups by heading; "" for none."""
+    """Bars of one scale, in groups by heading; "" for no heading."""
 
     groups: Sequence[tuple[str, Sequence[Bar]]]
 

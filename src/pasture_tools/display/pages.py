@@ -1,9 +1,7 @@
-"""Pages of HTML: whether they can be made, and templates filled in. One way for all.
-
-A page loads nothing and runs nothing. jinja2 is imported when a page is made, not before, since it
-comes with an extra.
-Values are escaped and made printable, wherever they come from; what a template declares safe
-is markup of ours. A name that a template uses and does not get is an error.
+"""HTML pages from templates, and the check that they can be made. A page loads no files and runs no
+scripts. jinja2 is imported when a page is made, since it comes with an extra. All values are
+escaped and made printable; a template declares only pasture's markup safe. A name that a template
+uses and does not get is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ _MAX_CHARACTERS = 20_000  # the longest value that a page shows
 
 
 def require_packages(what: str, *packages: str, extra: str) -> None:
-    """Raise MissingExtra if something needs packages that are not there; an extra brings them."""
+    """Raise MissingExtra if packages are missing; `extra` brings them."""
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise MissingExtra(
@@ -54,7 +52,7 @@ def environment(loader: jinja2.BaseLoader) -> jinja2.Environment:
 
 
 def _printable(value: Any) -> Any:
-    """A value as a page shows it; markup is left as it is."""
+    """A value as a page shows it; markup is unchanged."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return printable(value, _MAX_CHARACTERS)

@@ -1,7 +1,6 @@
-"""Progress of a long command: three events, and their display.
-
-A piece of work is started, moves on and is finished; pieces may lie inside each other, and what
-moves is the innermost. On a terminal each is a bar, elsewhere its steps are lines.
+"""Progress of a long command: three events, and their display. A piece of work is started, moves on
+and is finished; pieces may be nested, and the innermost one moves. On a terminal each is a bar,
+elsewhere its steps are lines.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ class Started:
     """A piece of work begins."""
 
     label: str  # names it
-    # How much there is to do: a whole number is shown as a count, a fraction as a share; None
-    # where nothing is counted.
+    # Amount of work: a whole number is shown as a count, a fraction as a share; None without a
+    # count.
     total: float | None
-    text: str = ""  # what there is to say of it; "" for nothing
+    text: str = ""  # a remark, or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +42,15 @@ class Moved:
     # Part of the total; None if it did not change. A step without a count is a line of its own
     # without bars.
     done: float | None = None
-    phase: str = ""  # what it does now; "" for what it did before
+    phase: str = ""  # what it does now; "" keeps the last words
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A piece of work has ended; one that was never started had been done before."""
+    """A piece of work has ended; one that was never started was done before."""
 
     label: str
-    text: str = ""  # the outcome; "" for nothing to say
+    text: str = ""  # the outcome, or ""
 
 
 Event = Started | Moved | Finished

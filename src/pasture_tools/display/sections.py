@@ -1,7 +1,7 @@
 """Help texts in the order of use: options in groups, commands as they are declared.
 
 click lists all options of a command under one heading, and commands by the alphabet. Here a command
-names the headings; a new option is in the group of its neighbour.
+names the headings; a new option belongs to the group of its neighbour.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OrderedGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click's own; an unknown word is met with the command that it may stand for."""
+        """As click's own; the error for an unknown word names a similar command."""
         if args[0].startswith("-") or self.get_command(ctx, args[0]) is not None:
             return super().resolve_command(ctx, args)
         near = self.meant_by(ctx, args[0])
@@ -62,5 +62,5 @@ class OrderedGroup(click.Group):
         )
 
     def meant_by(self, ctx: click.Context, word: str) -> str:
-        """The command that a mistyped word may stand for; "" if it is like none."""
+        """The command most similar to a mistyped word, or ""."""
         return next(iter(difflib.get_close_matches(word, self.list_commands(ctx), n=1)), "")

@@ -1,7 +1,5 @@
-"""The terminal, or the file or pipe in its place: tables and bars are printed on it.
-
-All text is made safe to show, wherever it comes from: no markup is read in it, and control
-characters are written out before they reach the terminal.
+"""The terminal, file or pipe that tables and bars are printed on. All text is made safe to show:
+markup is not interpreted, and control characters are written out.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As a console does; each segment's text is printable, except for line ends."""
+        """As a console's; each segment's text is printable, except line ends."""
         for segment in super().render(renderable, options):
             text = segment.text
             if segment.control or text.isprintable():
@@ -38,12 +36,12 @@ class Terminal(Console):
                 yield Segment(lines, segment.style)
 
     def on_broken_pipe(self) -> None:
-        """Leave it to `pasture_tools.cli.main`, which knows how a command ends then."""
+        """Pass the error on to `pasture_tools.cli.main`, which ends the command."""
         raise
 
 
 def output_terminal(json_file: Path | None = None) -> Terminal:
-    """Standard output; in a file or pipe no line is folded. Silent where JSON is printed there."""
+    """Standard output; lines are not folded in a file or pipe. Silent if JSON is printed there."""
     terminal = Terminal(quiet=json_file == STANDARD_OUTPUT)
     if not terminal.is_terminal:
         terminal.width = max(terminal.width, _FILE_WIDTH)

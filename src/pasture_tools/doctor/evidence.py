@@ -48,8 +48,6 @@ native().arm_exit(at_end)
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One forked worker."""
-
     memory: Memory  # private and shared
     requests: int | None = None  # answered so far; None where the server does not say
     at_start_bytes: int = 0  # private memory right after the fork; 0 if it is not known
@@ -161,7 +159,6 @@ def _worker(pid: int, board: Snapshot | None) -> Worker | None:
 
 
 def _by_package(pid: int) -> dict[str, InMemory]:
-    """Memory of a process in the files of each package."""
     found: dict[str, InMemory] = {}
     for file, size in parse_mapped_files(read_text(f"/proc/{pid}/smaps")).items():
         if ".so" in file and ("site-packages" in file or "dist-packages" in file):

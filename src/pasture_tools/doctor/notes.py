@@ -12,8 +12,6 @@ from pasture.trust.untrusted_text import printable
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """Notes of one command."""
-
     gc_callers: tuple[str, ...] = ()  # who called gc.enable(), `module (file:line)` each
     # Name and module of each Python thread at a fork, by the kernel's number of the thread.
     threads: tuple[tuple[int, str, str], ...] = ()

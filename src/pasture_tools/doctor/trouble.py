@@ -27,8 +27,6 @@ _LITTLE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker."""
-
     pid: int
     memory: Memory
     entry: Entry | None = None  # on the scoreboard

@@ -145,7 +145,6 @@ def _modules(objects: Objects, places: Array) -> dict[str, str]:
 
 
 def _code_by_file(objects: Objects, places: Array, sizes: Array) -> dict[str, int]:
-    """Bytes of code objects by the file that they are of."""
     [names] = gather(objects.space, places, [objects.fields["code"]["co_filename"]])
     known: dict[int, str] = {}
     found: dict[str, int] = {}

@@ -64,7 +64,6 @@ def private_pages(parent: AddressSpace, worker: AddressSpace) -> PrivatePages:
 
 
 def _in_parent(parent: AddressSpace, mapping: Mapping, addresses: Array) -> Array:
-    """Whether each of the addresses has a page in the parent."""
     there = np.zeros(len(addresses), dtype=bool)
     for other in parent.mappings:
         if other.end <= mapping.start or other.start >= mapping.end:

@@ -23,8 +23,6 @@ _MAX_BASIC_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class TypeInfo:
-    """One type of the process."""
-
     address: int  # address of the type object
     name: str  # tp_name; heap types without their module
     flags: frozenset[str]  # names of those of tp_flags that count here, as in "HAVE_GC"

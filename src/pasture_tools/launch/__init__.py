@@ -1,1 +1,1 @@
-"""Programs that are started, watched and ended for certain, and the ports they listen on."""
+"""Programs that are started, watched and reliably ended, and the ports that they listen on."""

@@ -1,15 +1,15 @@
 """A program that runs another one, ends it with all its descendants, and cleans up.
 
-It ends them as soon as its standard input does: its starter has closed that, or was killed. It
-adopts the orphans below it, so nothing that it started gets away, whatever its session. A signal
-does not end the guard; if it is killed nevertheless, the kernel kills the program.
+It ends them as soon as its standard input ends: its starter has closed it, or was killed. It adopts
+the orphans below it, so no descendant escapes by a new session. A signal does not end the guard; if
+it is killed, the kernel kills the program.
 
     reaper.py REPORT FOLDER [COMMAND ...]
 
 REPORT is the number of a descriptor that gets a line `pid N` or `error TEXT` at once, and `exit
 N` when the program has ended (negative: the signal). FOLDER, unless it is empty, is removed in
-the end. Started for each program, so it imports little, and nothing of pasture: that is why it
-lists its children itself.
+the end. It starts for each program, so it imports little, and nothing of pasture: it lists its
+children itself.
 
 Source: PR_SET_CHILD_SUBREAPER(2const), PR_SET_PDEATHSIG(2const).
 """
@@ -56,7 +56,7 @@ class Program:
         self._report_line(f"pid {self._pid}")
 
     def reap(self) -> bool:
-        """Take note of what has ended; whether any child is left."""
+        """Reap ended children; returns whether any child is left."""
         try:
             while (found := os.waitpid(-1, os.WNOHANG))[0]:
                 if found[0] == self._pid:
@@ -108,7 +108,7 @@ def children() -> list[int]:
 
 def remove(folder: str) -> None:
     """Remove a folder, in which other processes may still write for a moment."""
-    import shutil  # dear to import, and few programs have a folder
+    import shutil  # slow to import, and few programs have a folder
 
     end = time.monotonic() + _REMOVING_S
     while os.path.lexists(folder) and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""A program with all its descendants, so that it can be ended for certain; its log; and signals.
+"""A program with all its descendants, which can be reliably ended; its log; and signals.
 
 Owns starting, signalling, waiting and ending. Between this process and the program is a guard
 (`reaper`), which adopts every orphan. Invariant: when `end()` or the `with` block
@@ -41,7 +41,7 @@ _EXCEPTION_LINE = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 
 
 class Group:
-    """A running program, its descendants, and the file that takes what they print.
+    """A running program, its descendants, and the file with their output.
 
     Start it in a `with` statement: an exception inside ends all of it.
 
@@ -125,10 +125,8 @@ class Group:
         timeout_s: float,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Wait until something holds.
-
-        Args:
-            what: did not happen, for the error.
+        """Wait until a condition holds. Args: what: the error's text, for a condition that did not
+        hold.
             pause: sleeps for the given seconds; may raise to interrupt the wait.
 
         Raises:
@@ -148,7 +146,7 @@ class Group:
         return ServerFailed(what, hint="its log ends with\n" + tail(self.log))
 
     def send_signal(self, number: int) -> None:
-        """Send a signal to the program alone; none if it has ended."""
+        """Send a signal to the program alone, unless it has ended."""
         if self.exit_code() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -202,7 +200,7 @@ class Group:
 def environment(
     added: Mapping[str, str], *, without: tuple[str, ...] = ("PASTURE",)
 ) -> dict[str, str]:
-    """Our environment with these added, without names that begin so: a surrounding pasture's."""
+    """This process's environment with additions, and without a surrounding pasture's variables."""
     return {k: v for k, v in os.environ.items() if not k.startswith(without)} | dict(added)
 
 
@@ -228,7 +226,9 @@ def _start_guard(
     env: Mapping[str, str] | None,
     cwd: Path | None,
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """A guard, which ends when its standard input does, and the descriptor of its report."""
+    """Start a guard, which ends with its standard input; returns it and the descriptor of its
+    report.
+    """
     report, its_end = os.pipe()
     try:
         guard = subprocess.Popen(
@@ -264,7 +264,7 @@ def tail(log: str, lines: int = _TAIL_LINES) -> str:
 def last_exception(log: str) -> str | None:
     """The last line of the last traceback in a log, as in `ValueError: no such thing`.
 
-    Without those of gunicorn's that only say that a worker has failed.
+    Skips gunicorn's tracebacks that only report a failed worker.
     """
     while (found := log.rpartition(_TRACEBACK))[1]:
         lines = found[2].splitlines()
@@ -277,11 +277,10 @@ def last_exception(log: str) -> str | None:
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that is set by what ends a command: Ctrl-C, kill, a closed terminal.
-
-    The handler only sets it; what runs looks at it wherever it waits, and ends its
-    processes before it lets go. A second signal so cannot cut that short. Where nothing looks at it
-    for a second, as in a long computation, KeyboardInterrupt is raised there. In the main thread.
+    """An event that is set by the signals that end a command: Ctrl-C, kill, a closed terminal. The
+    handler only sets it; code checks it wherever it waits, and first ends its processes. So a
+    second signal cannot cut that short. If no code checks it for a second, as in a long
+    computation, KeyboardInterrupt is raised. In the main thread.
     """
     stop = _Stop()
 
@@ -308,10 +307,8 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 class _Stop(threading.Event):
-    """An event that knows whether it was found set.
-
-    Attributes:
-        is_seen: so that what runs ends by itself.
+    """An event that notes whether code has seen it set. Attributes: is_seen: seen set, so that the
+    code ends by itself.
     """
 
     def __init__(self) -> None:
@@ -319,7 +316,7 @@ class _Stop(threading.Event):
         self.is_seen = self._is_timed = False
 
     def expect_a_look(self) -> None:
-        """Have SIGALRM come in a second, unless one is on its way."""
+        """Request SIGALRM in a second, unless it is requested already."""
         if not self.is_seen and not self._is_timed:
             self._is_timed = True
             signal.setitimer(signal.ITIMER_REAL, _LOOK_S)
@@ -336,7 +333,7 @@ class _Stop(threading.Event):
 
 
 def pausing(stop: threading.Event) -> Callable[[float], None]:
-    """A pause in seconds that raises KeyboardInterrupt once a signal has come."""
+    """A pause in seconds that raises KeyboardInterrupt once a signal has arrived."""
 
     def pause(seconds: float) -> None:
         if stop.wait(seconds):

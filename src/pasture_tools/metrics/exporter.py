@@ -1,9 +1,9 @@
 """The figures of one server in Prometheus's form.
 
-Owns the prefix of their names, and names, help and labels of what is not on the scoreboard:
-docs/grafana-dashboard.json and docs/operate.md use them. Reads the server's scoreboard and what the
-kernel says of its processes, but no file that the server names. Remembers only how much private
-memory each worker had first.
+Owns the prefix of their names, and names, help and labels of figures that are not on the
+scoreboard: docs/grafana-dashboard.json and docs/operate.md use them. Reads the server's scoreboard
+and the kernel's figures of its processes, but no file that the server names. Remembers only the
+first private memory of each worker.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _ROOM = "Memory until that limit, with clean file pages counted as free"
 _KILLS = "Processes of the server's control group that the kernel has killed for memory"
 _GROWTH = "Private memory of a worker above what it had right after its fork"
 _LEAK = "Bytes by which a worker grows with each request, 0 where it does not go on to"
-_LOCKED = "Whether a worker waits for a lock, and cannot go on"
-_UP = "Whether the server was there"
-_STATE = "1 for the state of the server, 0 for all others"
+_LOCKED = "1 if a worker waits for a lock and cannot go on"
+_UP = "1 if the server was found"
+_STATE = "1 for the state of the server, 0 for the rest"
 _PARENT = "Memory (RSS) of the process that forks what serves: the master, or its latest mold"
 _PROCESS_GAUGES = (
     ("pss_bytes", "Proportional set size", "pss_bytes"),
@@ -58,10 +58,8 @@ _PROCESS_GAUGES = (
 
 
 class ServerCollector(Collector):
-    """Collects the figures of a master and its workers; `read` gives its scoreboard, if any.
-
-    Attributes:
-        master_pid: None while there is none.
+    """Collects the figures of a master and its workers; `read` returns its scoreboard, if any.
+    Attributes: master_pid: None while no server runs.
     """
 
     def __init__(
@@ -72,11 +70,11 @@ class ServerCollector(Collector):
         self._first_private: dict[int, int] = {}
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: prometheus_client would collect at the registration otherwise."""
+        """Describe nothing: else prometheus_client would collect at the registration."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Read everything once. What cannot be read is left out."""
+        """Read all figures once; leave out those that cannot be read."""
         if self.master_pid is None:
             yield GaugeMetricFamily("pasture_up", _UP, False)
             return
@@ -107,7 +105,9 @@ class ServerCollector(Collector):
             yield from _seal(seal or SealFigures())  # an alert needs a 0 to be raised
 
     def _sample(self, master_pid: int, entries: dict[int, Entry]) -> Sample | None:
-        """A reading during which no process ended; under constant recycling it may take some."""
+        """A reading during which no process ended; with constant recycling it may take several
+        tries.
+        """
 
         def once() -> Sample | None:
             pids = tree.workers_of(master_pid)
@@ -165,7 +165,6 @@ def _of_workers(
 
 
 def _processes(sample: Sample, entries: dict[int, Entry]) -> Iterator[tuple[str, ProcessMemory]]:
-    """Each process of the tree with its role."""
     yield "master", sample.master
     for worker in sample.workers:
         yield "worker", worker

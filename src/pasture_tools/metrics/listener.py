@@ -1,11 +1,10 @@
 """A small HTTP server for one text: `GET` of any path answers what a function returns.
 
 Owns the limits of connections at once, of the bytes of a request and of its time: every host that
-reaches the port may connect. A client that is slow or silent loses its connection. No client keeps
-another one waiting for longer than one reading takes.
-
-By hand, though prometheus_client has `start_http_server`: that starts a thread for each connection,
-has no limit of connections or of time, and reads the server's processes again for each request.
+reaches the port may connect. A client that is slow or silent loses its connection. A client delays
+another one at most by one reading. Replaces prometheus_client's `start_http_server`, which starts a
+thread for each connection, limits neither connections nor time, and reads the server's processes
+for each request.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from dataclasses import dataclass, field
 
 MAX_CONNECTIONS = 64
 MAX_BYTES = 8192
-"""Of a request with its headers."""
+"""Limit of a request with its headers."""
 
 CONNECTION_S = 5.0
 KEPT_S = 1.0
-"""How long one reading answers further requests."""
+"""How long a reading answers further requests."""
 
 _LOOK_S = 1.0
 
 
 @dataclass(slots=True)
 class Reading:
-    """The text as it was read last, at most once in a while and by one thread at a time."""
+    """The latest text, read at most once a second and by one thread at a time."""
 
     read: Callable[[], bytes]
     kept_s: float = KEPT_S
@@ -62,10 +61,8 @@ class Listener:
     async def serve(
         self, host: str, port: int, ready: Callable[[int], None], wanted: Callable[[], bool]
     ) -> None:
-        """Listen for as long as it is wanted, which is looked at every second.
-
-        Args:
-            ready: called with the port once connections are taken.
+        """Listen while `wanted` returns true, checked every second. Args: ready: called with the
+        port once connections are accepted.
 
         Raises:
             OSError: the address cannot be listened on.

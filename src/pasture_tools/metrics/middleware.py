@@ -3,8 +3,8 @@
     application = pasture_tools.metrics.middleware.Metrics(application)
 
 answers `/metrics`. Any worker can answer, because all workers see the same scoreboard. Restrict
-access to the path: everybody who reaches it can read it. A reading takes milliseconds for each
-worker, so a worker reads at most once in a few seconds, however often it is asked.
+access to the path: every client that reaches it can read it. A reading takes milliseconds for each
+worker, so a worker reads at most once in a few seconds.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pasture_tools.metrics.exporter import ServerCollector
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest  # isort: skip
 
 KEPT_S = 5.0
-"""How long what one worker has read answers further requests that reach it."""
+"""How long a worker's reading answers further requests."""
 
 Application = Callable[..., Iterable[bytes]]
 
 
 class Metrics:
-    """A WSGI application that answers one path and hands on the others.
+    """A WSGI application that answers one path and passes the rest on.
 
     Args:
         path: the path to answer, without the script's name.
@@ -54,7 +54,7 @@ class Metrics:
 
     def _text(self) -> bytes:
         """The latest reading. If it is too old, one thread at a time reads again."""
-        if self._pid != os.getpid():  # what the parent has read is of another tree
+        if self._pid != os.getpid():  # the parent's reading is of another tree
             self._lock, self._body, self._read_at = threading.Lock(), b"", float("-inf")
             self._registry = registry_of(os.getppid(), _read)
             self._pid = os.getpid()
@@ -68,7 +68,7 @@ class Metrics:
 def registry_of(
     master_pid: int, read: Callable[[int], Snapshot | None] = read_scoreboard
 ) -> CollectorRegistry:
-    """A registry with the figures of one server alone; `read` gives its scoreboard."""
+    """A registry with only the figures of one server; `read` returns its scoreboard."""
     registry = CollectorRegistry()
     registry.register(ServerCollector(master_pid, read))
     return registry

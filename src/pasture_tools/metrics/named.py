@@ -1,7 +1,7 @@
 """The server that the exporter is for, found again after each restart.
 
-A pid is one server's. A pid file, a unit of systemd or a word of the command names whichever server
-there is. What a file says is its user's word: it names processes of that user alone.
+A pid names one server. A pid file, a unit of systemd or a word of the command names the server that
+runs now. A file counts only for processes of the file's user.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Named:
     Args:
         name: a pid file if it has a slash, a unit if it ends as one, or a word of the command; ""
             is any pre-fork server.
-        say: called with a sentence each time that another process is found, or none.
+        say: called with a sentence each time that the process changes or disappears.
     """
 
     def __init__(self, name: str, say: Callable[[str], object]) -> None:
@@ -36,7 +36,7 @@ class Named:
         self._started = 0
 
     def __call__(self) -> int | None:
-        """Pid of the server's master now; None while there is none. Several: the newest."""
+        """Pid of the server's master now, the newest of several; None while it does not run."""
         pid = self._pid
         if (
             "/" in self._name

@@ -1,9 +1,8 @@
 """The figures of one server, sent to a collector of OpenTelemetry's.
 
-The metrics are those of `exporter`, under the same names: its families are handed to the exporter
-that OpenTelemetry has for OTLP over HTTP. No name or meaning of a figure is here.
-Variables of OpenTelemetry hold: OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES,
-OTEL_EXPORTER_OTLP_HEADERS and others of its exporter.
+The metrics are those of `exporter`, under the same names: it passes its families to OpenTelemetry's
+exporter for OTLP over HTTP. Defines no figure itself. Variables of OpenTelemetry work:
+OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_EXPORTER_OTLP_HEADERS and others of its exporter.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
 PATH = "/v1/metrics"
-"""Of a collector, where the URL names none."""
+"""Path of a collector, if the URL has none."""
 
 _SCOPE = "pasture"
 _UNITS = {"_bytes": "By", "_seconds": "s"}
@@ -60,18 +59,15 @@ class Sender:
         """Make a sender; nothing is sent yet.
 
         Args:
-            url: of the collector; `/v1/metrics` is added where it has no path.
-            find: gives the pid of the master, None while there is none.
-
-        Raises:
-            UsageError: it is no URL of HTTP.
+            url: of the collector; `/v1/metrics` is added if it has no path. find: returns the pid
+            of the master, or None. Raises: UsageError: it is not an HTTP URL.
         """
         self._exporter = OTLPMetricExporter(endpoint=endpoint(url), timeout=_TIMEOUT_S)
         self._find, self._collector = find, ServerCollector(None)
         self._resource, self._started_ns = Resource.create(), time.time_ns()
 
     def send(self) -> bool:
-        """Read everything once and send it; whether the collector took it."""
+        """Read all figures once and send them; returns whether the collector accepted them."""
         pid = self._find()
         if pid is not None and pid != self._collector.master_pid:
             self._resource = Resource.create({"process.pid": pid})
@@ -83,10 +79,10 @@ class Sender:
 
 
 def endpoint(url: str) -> str:
-    """The address of a collector, with its path. UsageError if it is no URL of HTTP."""
+    """The address of a collector, with its path. UsageError if it is not an HTTP URL."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"{url!r} is no URL of HTTP", hint="as in http://localhost:4318")
+        raise UsageError(f"{url!r} is not an HTTP URL", hint="as in http://localhost:4318")
     return url if parts.path.strip("/") else parts._replace(path=PATH).geturl()
 
 
@@ -102,7 +98,7 @@ def send_until(
     wanted: Callable[[], bool],
     say: Callable[[str], object],
 ) -> None:
-    """Send at each interval for as long as it is wanted, which is looked at every second."""
+    """Send at each interval while `wanted` returns true, checked every second."""
     works, next_s = True, time.monotonic()
     while wanted():
         if time.monotonic() >= next_s:
@@ -114,7 +110,7 @@ def send_until(
 
 
 def _started_ns(pid: int) -> int:
-    """When a process started, of the clock of `time.time_ns`; now if that is not known."""
+    """The start of a process, on the clock of `time.time_ns`; now if that is unknown."""
     now_ns, ticks = time.time_ns(), start_time(pid)
     since_boot_ns = ticks * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     booted_ns = now_ns - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -148,7 +144,7 @@ def _sum(samples: Sequence[Sample], started_ns: int, now_ns: int) -> Sum:
 
 
 def _histogram(samples: Sequence[Sample], started_ns: int, now_ns: int) -> Histogram:
-    """One without labels: buckets are cumulated in Prometheus's form, and not in this one."""
+    """A histogram without labels: Prometheus cumulates the buckets, OpenTelemetry does not."""
     buckets = [(float(s.labels["le"]), int(s.value)) for s in samples if s.name.endswith("_bucket")]
     total = next(s.value for s in samples if s.name.endswith("_sum"))
     counts = list(_differences([count for _, count in buckets]))
@@ -180,4 +176,4 @@ _KINDS: Mapping[str, Callable[..., Any]] = {
     "counter": _sum,
     "histogram": _histogram,
 }
-"""By the type of a family."""
+"""Functions by the type of a family."""

@@ -1,7 +1,6 @@
-"""The address space of another process: what is mapped where, and the bytes there.
-
-Reads `/proc/PID/mem` and `pagemap`, and `/proc/PID/maps` once, and writes none. Nothing is stopped:
-a process that runs on while it is read gives bytes of different moments.
+"""The address space of another process: its mappings and their bytes. Reads `/proc/PID/mem` and
+`pagemap`, and `/proc/PID/maps` once. Stops no process: one that runs on while it is read gives
+bytes of different moments.
 
 Source: proc_pid_mem(5).
 """
@@ -33,7 +32,7 @@ from pasture.proc.os_page import (
 from pasture.proc.smaps import has_memory
 
 WORD_BYTES = 8
-MAX_READ_BYTES = 64 << 20  # a process may claim any size for what it holds
+MAX_READ_BYTES = 64 << 20  # a process may claim any size
 _PRESENT, _SWAPPED, _FILE, _EXCLUSIVE = map(np.uint64, (PRESENT, SWAPPED, OF_FILE, EXCLUSIVE))
 _UNMAPPABLE = ("[vsyscall]", "[vvar]", "[vvar_vclock]", "[vdso]")
 
@@ -76,7 +75,7 @@ class AddressSpace:
         os.close(self._memory)
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Bytes at an address, 64 MB at most; fewer, or none, where nothing is mapped."""
+        """Bytes at an address, 64 MB at most; fewer where memory is not mapped."""
         try:
             found = os.pread(self._memory, min(size_bytes, MAX_READ_BYTES), address)
         except OSError:  # EIO: nothing is mapped there
@@ -88,7 +87,7 @@ class AddressSpace:
         return found
 
     def word(self, address: int) -> int:
-        """The 8 bytes at an address as a number; 0 where nothing is mapped."""
+        """The 8 bytes at an address as a number; 0 where memory is not mapped."""
         return int.from_bytes(self.read(address, WORD_BYTES).ljust(WORD_BYTES, b"\0"), "little")
 
     def os_pages(self, addresses: Array) -> Array:
@@ -106,9 +105,8 @@ class AddressSpace:
         return rows
 
     def os_pages_there(self, addresses: Array) -> Array:
-        """Like `os_pages`, without a look at pages that the process does not have.
-
-        The kernel would map its page of zeros in their places.
+        """Like `os_pages`, without reading pages that the process does not have: the kernel would
+        map its page of zeros there.
         """
         rows = np.zeros((len(addresses), OS_PAGE_BYTES // WORD_BYTES), dtype=np.uint64)
         there = np.flatnonzero(self._has(addresses))
@@ -134,7 +132,7 @@ class AddressSpace:
         return entries & (_PRESENT | _SWAPPED) != 0
 
     def _read_into(self, address: int, words: Array) -> bool:
-        """Fill an array from an address on; whether all of it could be read."""
+        """Fill an array from an address on; returns whether all of it could be read."""
         try:
             done = os.preadv(self._memory, [words.data.cast("B")], address)
         except OSError:  # EIO: nothing is mapped there
@@ -149,7 +147,7 @@ class AddressSpace:
 
 
 def runs(addresses: Array, step: int) -> Iterable[tuple[int, int]]:
-    """Stretches of neighbours in ascending addresses: index of the first, and count."""
+    """Runs of neighbours in ascending addresses: index of the first, and count."""
     if not len(addresses):
         return
     breaks = np.flatnonzero(np.diff(addresses) != step) + 1
@@ -159,7 +157,7 @@ def runs(addresses: Array, step: int) -> Iterable[tuple[int, int]]:
 
 
 def ended(pid: int) -> ProcessEnded:
-    """The error to raise when a process is gone."""
+    """The error for a process that has ended."""
     return ProcessEnded(
         f"process {pid} ended during the reading",
         hint="if its server has replaced it, take the new process",

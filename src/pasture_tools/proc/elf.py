@@ -1,10 +1,7 @@
-"""ELF files: how much memory one takes, which symbol is where; and names for instructions.
-
-Reads 64-bit little-endian files, the only ones that the extension supports. A file that is
-gone or is something else gives an `Elf` without contents.
-
-By hand, though pyelftools reads ELF: it would be in each server's install for two tables, and
-makes an object of each symbol, where one pass over the table is enough here.
+"""ELF files: their size in memory, their symbols, and names for instructions. Reads 64-bit
+little-endian files, the only ones that the extension supports. A missing or different file gives an
+empty `Elf`. pyelftools would be a dependency for two tables, and makes an object of each symbol,
+where one pass over the table is enough here.
 
 CPython from 3.12 on writes a perf map if it was started with `-X perf`; Python functions then have
 names of their own. Without one, the function that runs bytecode is named.
@@ -27,7 +24,7 @@ from pasture.errors import UsageError
 from pasture.proc.os_page import floor_os_page
 from pasture.trust.foreign_files import read_foreign, user_of
 
-if TYPE_CHECKING:  # numpy, which the ELF reader does without
+if TYPE_CHECKING:  # numpy, which the ELF reader does not need
     from pasture_tools.proc.address_space import AddressSpace
 
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
@@ -48,12 +45,10 @@ _MAX_NAME = 500
 
 @dataclass(frozen=True, slots=True)
 class Elf:
-    """One file."""
-
-    # First address behind everything the file has loaded, .bss included, relative to where its
-    # first segment is loaded; 0 if unknown.
+    # First address behind the loaded file, .bss included, relative to its first segment; 0 if
+    # unknown.
     end: int = 0
-    # File offset, size in the file and address of what is loaded.
+    # File offset, size in the file and address of each loaded segment.
     segments: tuple[tuple[int, int, int], ...] = ()
     values: tuple[int, ...] = ()  # addresses of symbols, ascending
     # sizes, names: size and name of these symbols; a size may be 0.
@@ -198,7 +193,7 @@ class Symbols:
 def read_perf_map(path: Path, owners: Iterable[int] = ()) -> tuple[list[int], list[int], list[str]]:
     """Starts, ends and names of generated code; lines that name no code are left out.
 
-    All are empty without a file, and with one that is none of these users', root's or ours.
+    All are empty without a file of these users, of root or of this user.
     """
     try:
         data = read_foreign(path, most_bytes=_MAX_MAP_BYTES, owners=owners)

@@ -1,8 +1,8 @@
 """The environment with which a process began: `/proc/PID/environ`.
 
-A program that gives itself a title, as gunicorn does where setproctitle is installed, writes it
-over its arguments and its environment, and keeps the variables elsewhere. They are then read where
-its C library looks for them. Standard library alone.
+A program that sets its title, as gunicorn does with setproctitle, overwrites its arguments and its
+environment, and keeps the variables elsewhere. They are then read where its C library has them.
+Standard library alone.
 
 Source: proc_pid_environ(5), environ(7).
 """
@@ -29,21 +29,20 @@ _NAMES = ("environ", "__environ", "_environ")
 
 
 def read_environ(pid: int, proc: Path = _PROC) -> dict[str, str]:
-    """Variables by name; none if the process is gone or belongs to another user.
-
-    Variables set since then are not among them, unless the process overwrote the first ones.
+    """Variables by name; empty if the process has ended or belongs to another user. Later variables
+    are missing, unless the process overwrote the first ones.
     """
     try:
         data = (proc / str(pid) / "environ").read_bytes()
     except OSError:
         return {}
-    if data.startswith(b"\0") or b"\0\0" in data:  # no variable is without a name
+    if data.startswith(b"\0") or b"\0\0" in data:  # a variable has a name
         data = b"\0".join(_elsewhere(pid, proc)) or data
     found: dict[str, str] = {}
     for entry in os.fsdecode(data).split("\0"):
         name, equals, value = entry.partition("=")
         if equals:
-            found.setdefault(name, value)  # getenv(3) finds the first of a name
+            found.setdefault(name, value)  # getenv(3) returns the first one of a name
     return found
 
 

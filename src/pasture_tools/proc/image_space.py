@@ -1,8 +1,7 @@
-"""What a program out of an image found in its memory when it started: the image's file.
-
-A program maps the file, so each page that it has not written to is the file's. Read with the
-interface of `AddressSpace`, the file stands for a parent. Memory that the program maps from other
-files without writing to it, such as code and names of types, is read from the program.
+"""The memory of a program out of an image at its start: the image's file. A program maps the file,
+so each page that it has not written to is the file's. Read with the interface of `AddressSpace`,
+the file stands for a parent. Memory that the program maps from other files without writing to it,
+such as code and names of types, is read from the program.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _HEAP = "[heap]"
 
 
 def without_image(mappings: Sequence[Mapping], image: str) -> tuple[Mapping, ...]:
-    """Mappings by the names that they had in the process that an image is a copy of."""
+    """Mappings with the names that they had in the process that an image was made from."""
     found: list[Mapping] = []
     for mapping in reversed(mappings):
         name = "" if mapping.path == image else mapping.path
@@ -36,13 +35,8 @@ def without_image(mappings: Sequence[Mapping], image: str) -> tuple[Mapping, ...
 
 
 class ImageSpace(AddressSpace):
-    """The memory of a program as its image has it.
-
-    Args:
-        program: its memory now.
-
-    Raises:
-        UsageError: it is not out of an image.
+    """The memory of a program in its image. Args: program: its memory now. Raises: UsageError: it
+    does not run out of an image.
         NoPrivilege: the image cannot be read.
     """
 
@@ -69,7 +63,7 @@ class ImageSpace(AddressSpace):
         )
 
     def read(self, address: int, size_bytes: int) -> bytes:
-        """Bytes at an address, 64 MB at most; fewer, or none, where the image has nothing."""
+        """Bytes at an address, 64 MB at most; fewer where the image ends."""
         found, wanted = b"", min(size_bytes, MAX_READ_BYTES)
         while len(found) < wanted:
             part = self._part(address + len(found), wanted - len(found))
@@ -90,11 +84,11 @@ class ImageSpace(AddressSpace):
         return os.pread(self._memory, size, offset + address - mapping.start).ljust(size, b"\0")
 
     def has_pages(self, mapping: Mapping, addresses: Array) -> Array:
-        """All of them: the file has each page that it maps."""
+        """Always true: the file has each page that it maps."""
         return np.ones(len(addresses), dtype=bool)
 
     def os_pages_there(self, addresses: Array) -> Array:
-        """As `os_pages`: no page comes to be by reading a file."""
+        """As `os_pages`: reading a file makes no pages."""
         return self.os_pages(addresses)
 
     def _read_into(self, address: int, words: Array) -> bool:

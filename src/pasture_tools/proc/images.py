@@ -1,4 +1,4 @@
-"""Programs out of images: which image a process has mapped, and which processes have mapped one."""
+"""Programs out of images: the image of a process, and the processes of an image."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pasture.errors import UsageError
 from pasture.proc.maps import Mapping, read_maps
 
 MAGIC = b"PSIMAGE"
-"""With which a file begins that holds an image."""
+"""First bytes of an image."""
 
 
 def find_image(pid: int, mappings: Iterable[Mapping]) -> Mapping | None:
-    """The first mapping of the image that a program started from; None without one."""
+    """The first mapping of a program's image, or None."""
     seen: set[str] = set()
     for mapping in mappings:
         if mapping.is_file and mapping.path not in seen:
@@ -27,10 +27,8 @@ def find_image(pid: int, mappings: Iterable[Mapping]) -> Mapping | None:
 
 
 def image_of(pid: int) -> Mapping:
-    """The same for a program that a user names.
-
-    Raises:
-        UsageError: it is not out of an image.
+    """The image of a program that a user names. Raises: UsageError: it does not run out of an
+    image.
     """
     found = find_image(pid, mappings_of(pid))
     if found is None:
@@ -39,10 +37,8 @@ def image_of(pid: int) -> Mapping:
 
 
 def programs_of(image: Mapping, pids: Iterable[int]) -> tuple[int, ...]:
-    """Those of some processes that have mapped an image, ascending.
-
-    Args:
-        image: any mapping of it. Programs in other containers may have another path of it.
+    """The processes that have mapped an image, ascending. Args: image: any mapping of it. Programs
+    in other containers may see another path.
     """
     return tuple(sorted(pid for pid in pids if any(_is_same(m, image) for m in mappings_of(pid))))
 
@@ -63,7 +59,7 @@ def mapping_of(image: Path) -> Mapping:
 
 
 def _is_same(mapping: Mapping, image: Mapping) -> bool:
-    is_in_memory = mapping.path.startswith("/memfd:")  # it may have the inode of any file
+    is_in_memory = mapping.path.startswith("/memfd:")  # its inode may equal any file's
     return mapping.inode == image.inode and mapping.is_file and not is_in_memory
 
 
@@ -91,7 +87,7 @@ def _begins_as_image(pid: int, mapping: Mapping) -> bool:
 def open_mapped(pid: int, mapping: Mapping) -> int:
     """Open the file that is mapped.
 
-    Root finds it by the mapping; other users by its path, unless the file there is another by now.
+    Root finds it by the mapping; other users by its path, unless that file was replaced.
 
     Raises:
         OSError: it cannot be opened, or is not a plain file.
@@ -104,7 +100,7 @@ def open_mapped(pid: int, mapping: Mapping) -> int:
 
 
 def _open_plain(path: str, mapping: Mapping) -> int:
-    # Another user's process may have mapped what acts when it is opened.
+    # Another user's process may have mapped a device that reacts to being opened.
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         found = os.fstat(place)

@@ -1,8 +1,8 @@
 """Page faults of processes as the kernel samples them: perf_event_open and its ring buffers.
 
-One event a CPU and process, so that children forked later are sampled too (`inherit` does not
-go with one event for all CPUs and a shared buffer). Every fault is a sample: software
-events need no counters of the processor.
+One event for each CPU and process, so that later children are sampled too (`inherit` excludes one
+event for all CPUs with a shared buffer). Every fault is a sample: software events need no counters
+of the processor.
 
 Source: perf_event_open(2); include/uapi/linux/perf_event.h.
 """
@@ -39,19 +39,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One page fault."""
-
     # pid, tid: of the process and its thread.
     pid: int
     tid: int
-    time_ns: int  # by the kernel's clock
-    address: int  # that was accessed
-    instruction: int  # that accessed it
+    time_ns: int  # kernel's clock
+    address: int  # address that was accessed
+    instruction: int  # address of the instruction
     stack: tuple[int, ...]  # return addresses, innermost first, without the instruction itself
 
 
 class FaultSampler:
-    """Samples every minor fault of processes that still run, and of children they fork meanwhile.
+    """Samples every minor fault of running processes, and of children that they fork meanwhile.
 
     Raises:
         NoPrivilege: the kernel does not let this user sample them.
@@ -86,7 +84,7 @@ class FaultSampler:
             self._buffers.pop().close()
 
     def read(self) -> list[Fault]:
-        """Faults since the last call, in the order of time. `lost` counts what was missed."""
+        """Faults since the last call, in the order of time. `lost` counts missed faults."""
         found = []
         for buffer in self._buffers:
             for kind, body in buffer.records():
@@ -136,9 +134,8 @@ def call_number(machine: str) -> int:
 
 
 def _open(pid: int, cpu: int) -> tuple[int, bool]:
-    """An event, and whether it includes the faults that the kernel takes for the process.
-
-    Raises ProcessLookupError where the process is gone, NoPrivilege where the kernel refuses.
+    """An event, and whether it includes the faults that the kernel takes for the process. Raises
+    ProcessLookupError if the process has ended, NoPrivilege if the kernel refuses.
     """
     number = call_number(platform.machine())
     # Faults that the kernel takes for a process, as in read(), are for the privileged.
@@ -170,7 +167,7 @@ class _Buffer:
         except OSError as error:
             os.close(fd)
             raise NoPrivilege(
-                f"no memory for page-fault samples: {error.strerror}",
+                f"memory for page-fault samples is missing: {error.strerror}",
                 hint="raise kernel.perf_event_mlock_kb, or run as root",
             ) from None
         self._offset = self._word(_DATA_OFFSET) or OS_PAGE_BYTES
@@ -184,7 +181,7 @@ class _Buffer:
         return int.from_bytes(self._map[offset : offset + 8], "little")
 
     def records(self) -> Iterator[tuple[int, bytes]]:
-        """Type and body of each record that is complete; they are then given back."""
+        """Type and body of each complete record; their space is then released."""
         head, tail = self._word(_HEAD_OFFSET), self._word(_TAIL_OFFSET)
         while tail < head:
             kind, _, size = struct.unpack("<IHH", self._bytes(tail, 8))

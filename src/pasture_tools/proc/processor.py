@@ -8,7 +8,7 @@ _CPUINFO = Path("/proc/cpuinfo")
 
 
 def model() -> str | None:
-    """Its name; None where the kernel gives none, as on aarch64."""
+    """The model's name; None if the kernel does not report it, as on aarch64."""
     try:
         lines = _CPUINFO.read_text(errors="replace").splitlines()
     except OSError:

@@ -1,6 +1,5 @@
-"""A pool of pymalloc: its size, and what its header says. A header is recognised by itself.
-
-Five of its fields depend on each other. The extension knows where they are.
+"""A pool of pymalloc: its size, and its header. A header is recognised by five fields that depend
+on each other. The extension knows their offsets.
 
 Source: CPython Objects/obmalloc.c (struct pool_header).
 """

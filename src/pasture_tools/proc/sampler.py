@@ -1,8 +1,8 @@
 """The memory of a master and its workers, at one moment and over time.
 
-A sample is only kept if no process began to end while it was taken: shared pages of an
-ended process are counted on in those that live, so a sum over two moments can be almost
-twice the truth. `sample_tree` returns None for such a torn reading.
+A sample is only kept if no process began to end while it was taken: shared pages of an ended
+process count for those that live, so a sum over two moments can be almost twice the truth.
+`sample_tree` returns None for such a reading.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ _TORN_TRIES = 50
 
 @dataclass(frozen=True, slots=True)
 class ProcessMemory:
-    """The memory of one process of a tree."""
-
     pid: int
     memory: Memory
 
@@ -30,11 +28,11 @@ class ProcessMemory:
 class Sample:
     """The memory of a master and its workers at one moment."""
 
-    seconds: float  # since the series began
-    requests: int  # answered so far
+    seconds: float  # time since the series began
+    requests: int  # number of requests answered so far
     master: ProcessMemory  # the process that forked the workers
     workers: tuple[ProcessMemory, ...]  # ascending by pid
-    # Those that serve nothing: former workers that fork in the master's place, uWSGI's mules.
+    # Processes that serve nothing: former workers that fork for the master, uWSGI's mules.
     others: tuple[ProcessMemory, ...] = ()
 
     @property
@@ -63,7 +61,7 @@ def sample_tree(
 
     Args:
         workers: their pids, ascending; None for all that the master has.
-        others: pids of those among them that serve nothing, as the server's scoreboard shows them.
+        others: pids of those that serve nothing, by the server's scoreboard.
 
     Raises:
         NoPrivilege: the processes belong to another user.
@@ -81,7 +79,7 @@ def sample_tree(
 def sample_until_whole(
     read: Callable[[], Sample | None], between: Callable[[], object]
 ) -> Sample | None:
-    """A sample with workers that no end of a process has torn; None if they end all the time."""
+    """A sample with workers during which no process ended; None if they end all the time."""
 
     def with_workers() -> Sample | None:
         sample = read()
@@ -107,7 +105,7 @@ def read_together(pids: tuple[int, ...]) -> tuple[ProcessMemory, ...] | None:
 
 @dataclass(slots=True)
 class Series:
-    """Samples over time, bounded in number and in what taking them costs.
+    """Samples over time, bounded in number and in cost.
 
     When full, every second sample goes and the step doubles: a run of an hour gives as
     many points as a run of a minute, evenly spread. Reading the memory of a large process
@@ -121,7 +119,7 @@ class Series:
     _next_s: float = 0.0
 
     def is_due(self, seconds: float) -> bool:
-        """Say whether the next sample should be taken by now."""
+        """Whether the next sample is due."""
         return seconds >= self._next_s
 
     def add(self, sample: Sample, cost_s: float = 0.0) -> None:

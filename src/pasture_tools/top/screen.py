@@ -1,7 +1,7 @@
 """The live screen of `pasture top`, in Textual.
 
-Owns keys and layout. Reading memory takes milliseconds of a kernel lock for each process
-and so does not run on every key, only on the clock.
+Owns keys and layout. Reading memory takes milliseconds of a kernel lock for each process: the clock
+starts it, not a key.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Explained(ModalScreen[None]):
         self.run_worker(self._explain())
 
     async def _explain(self) -> None:
-        # In a process of its own: half a gigabyte and seconds of work, off this screen.
+        # In its own process: it takes half a gigabyte and seconds.
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "pasture", "explain", str(self._pid)),
             stdout=asyncio.subprocess.PIPE,
@@ -64,9 +64,8 @@ class Explained(ModalScreen[None]):
 
 
 class TopApp(App[None]):
-    """The screen; `look` reads all processes once more, snapshots go to a folder.
-
-    There is no master where programs out of an image are watched.
+    """The screen; `look` reads all processes again, snapshots go to a folder. Programs out of an
+    image have no master.
     """
 
     CSS = "#summary { padding: 0 1; } DataTable { height: 1fr; }"
@@ -157,7 +156,7 @@ class TopApp(App[None]):
         self.action_explain()
 
     def action_snapshot(self) -> None:
-        """Write what is shown to a file named by the time."""
+        """Write the table to a file named after the time."""
         name = f"pasture-top-{datetime.now():%Y%m%d-%H%M%S}.json"
         document = table.as_document(self._master_pid, self._rows, self._limits)
         try:

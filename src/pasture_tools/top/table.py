@@ -19,11 +19,9 @@ _MAX_LINES = 4
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column."""
-
-    key: str  # key on the keyboard that sorts by it; "" if none does
+    key: str  # key on the keyboard that sorts by it, or ""
     title: str  # heading above it
-    text: Callable[[Row], str]  # what it shows of a process
+    text: Callable[[Row], str]  # text for a process
     order: Callable[[Row], float]  # number by which processes are sorted; larger comes first
 
 
@@ -68,11 +66,11 @@ COLUMNS = (
     ),
 )
 COMMAND = Column("", "program", lambda r: r.command, lambda r: 0)
-"""The last one, for programs out of an image."""
+"""The last column, for programs out of an image."""
 
 
 def columns(rows: Sequence[Row]) -> tuple[Column, ...]:
-    """What is shown of some processes."""
+    """The columns for some processes."""
     return (*COLUMNS, COMMAND) if any(r.command for r in rows) else COLUMNS
 
 
@@ -95,7 +93,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def dangers(rows: Sequence[Row], found: Limits) -> str:
-    """What endangers the server, one line each; hazards last."""
+    """The server's dangers, one line each; hazards last."""
     workers = [
         trouble.Worker(r.pid, r.memory, r.shown, r.is_locked) for r in rows if r.role == "worker"
     ]
@@ -112,7 +110,7 @@ def dangers(rows: Sequence[Row], found: Limits) -> str:
 
 
 def limits(found: Limits) -> str:
-    """The figures that count for the limits that are set here, one line each."""
+    """The figures that count for the present limits, one line each."""
     lines = []
     if found.group is None:
         lines.append(

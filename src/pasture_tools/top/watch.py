@@ -30,7 +30,7 @@ from pasture_tools.proc.images import programs_of
 _WINDOW_S = 60.0
 _MAX_LIMIT_CHARACTERS = 30
 _MAX_COMMAND_CHARACTERS = 60
-_MIN_WINDOW_S = 5.0  # over less a rate a minute is noise
+_MIN_WINDOW_S = 5.0  # a rate over a shorter time is noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Reading:
 
     pid: int
     seconds: float  # time of the monotonic clock
-    is_master: bool  # whether it forked the others
+    is_master: bool  # whether it is the master
     memory: Memory
-    minor_faults: int  # since the process began
+    minor_faults: int  # faults since the process began
     is_locked: bool = False  # whether it waits for a lock, and cannot go on
 
 
@@ -55,19 +55,19 @@ class Row:
     # Growth of private memory, over the last minute at most; None in the first seconds.
     growth_bytes_a_minute: float | None
     faults_a_second: float | None  # minor page faults since the reading before; None without one
-    shown: Entry | None = None  # its entry on the server's scoreboard; None if it has none
-    command: str = ""  # of a program out of an image that is watched; else ""
-    without_entry: str = "worker"  # what it is if it is no master and has no entry: "other", too
-    is_locked: bool = False  # whether that was so at the last two readings
+    shown: Entry | None = None  # its entry on the server's scoreboard, or None
+    command: str = ""  # command of a program out of an image; else ""
+    without_entry: str = "worker"  # its role if it is not the master and has no entry: "other", too
+    is_locked: bool = False  # whether it was stuck at the last two readings
 
     @property
     def requests(self) -> int | None:
-        """Responses sent so far, where the server says."""
+        """Responses sent so far, where the server counts them."""
         return self.shown.requests if self.shown else None
 
     @property
     def generation(self) -> int | None:
-        """Of the mold, where the server reforks."""
+        """The mold's generation, where the server reforks."""
         return self.shown.generation if self.shown else None
 
     @property
@@ -106,17 +106,17 @@ def row(
 class Limits:
     """Limits of a server's memory, and what else endangers its workers."""
 
-    group: Usage | None = None  # its control group with the least room; None where none has a limit
+    group: Usage | None = None  # its control group with the least room; None without a limit
     max_uss: str = ""  # limit of a worker's private memory, as its user gave it; "" for none
-    hazards: tuple[str, ...] = ()  # what its seal found that does not survive a fork
+    hazards: tuple[str, ...] = ()  # hazards that its seal found
     is_sealed: bool = False
-    state: str = ""  # of the server; "" for programs out of an image
+    state: str = ""  # state of the server; "" for programs out of an image
     parent_pid: int = 0  # the process that forks what serves; 0 for the master
-    dead: str = ""  # what is sealed and not used any more, where that is much
+    dead: str = ""  # a sentence on sealed and unused memory, if that is much
 
 
 class _Readings:
-    """Of processes, so far."""
+    """The readings of processes so far."""
 
     def __init__(self) -> None:
         self._kept: dict[int, deque[Reading]] = {}
@@ -124,7 +124,7 @@ class _Readings:
     def more(
         self, pids: Iterable[int], masters: Collection[int], shown: dict[int, Entry]
     ) -> dict[int, list[Reading]]:
-        """Read processes once more: all readings of those that are still there, in that order."""
+        """Read processes again; returns all readings of those that still run, in that order."""
         found: dict[int, deque[Reading]] = {}
         for pid in pids:
             memory, stat = smaps.read_memory(pid), read_stat(pid)
@@ -161,10 +161,8 @@ class Watch:
         )
 
     def look(self) -> tuple[Row, ...]:
-        """Read all processes once more: the master, then its workers by pid.
-
-        Raises:
-            ProcessEnded: the master did.
+        """Read all processes again: the master, then its workers by pid. Raises: ProcessEnded: the
+        master has ended.
             NoPrivilege: the processes belong to another user.
         """
         pids = (self.master_pid, *tree.workers_of(self.master_pid))
@@ -172,7 +170,7 @@ class Watch:
         readings = self._readings.more(pids, pids[:1], shown)
         if self.master_pid not in readings:
             raise ProcessEnded(
-                f"process {self.master_pid} has ended", hint="give the pid of another"
+                f"process {self.master_pid} has ended", hint="give the pid of another process"
             )
         roles = roles_of(pids[1:], shown)
         return tuple(
@@ -182,7 +180,7 @@ class Watch:
 
 
 class ImageWatch:
-    """All programs out of one image, and what these have forked."""
+    """All programs out of one image, and their forked children."""
 
     def __init__(self, image: Mapping) -> None:
         self.master_pid = None
@@ -191,22 +189,18 @@ class ImageWatch:
         self._readings = _Readings()
 
     def limits(self) -> Limits:
-        """None: the programs may lie in groups of their own."""
+        """None: each program may have its own group."""
         return Limits()
 
     def look(self) -> tuple[Row, ...]:
-        """Read all processes once more, by pid.
-
-        Raises:
-            ProcessEnded: there is none.
-        """
+        """Read all processes again, by pid. Raises: ProcessEnded: no program is left."""
         parents = {pid: stat.parent_pid for pid, stat in tree.pythons()}
         pids = programs_of(self._image, parents)
         readings = self._readings.more(pids, (), {})
         if not readings:
             raise ProcessEnded(
                 f"no program runs out of {self.title}",
-                hint="programs of another user are seen by root alone",
+                hint="only root sees programs of another user",
             )
         commands = {
             pid: printable(" ".join(tree.command_of(pid)), _MAX_COMMAND_CHARACTERS) or "?"

@@ -73,8 +73,6 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A trial and its baseline."""
-
     baseline: Baseline
     changes: tuple[Change, ...]
     not_compared: tuple[str, ...]  # figures that are not compared, and why, a sentence each

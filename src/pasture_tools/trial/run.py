@@ -49,8 +49,6 @@ STOPPING = "stopping"
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """The task of one run."""
-
     plan: TrialPlan
     policy: str
     round: int
@@ -188,7 +186,6 @@ def _check_moving(job: Job, group: Group, still_s: float, started: bool) -> None
 
 
 def _idle_sample(job: Job, group: Group, start: float, requests: int, pause: Pause) -> Sample:
-    """Sample the server once it is idle."""
     pause(_SETTLE_S)
 
     sample = sample_until_whole(

@@ -76,8 +76,8 @@ def test_a_command_of_another_package_takes_the_place_of_none_of_ours(tmp_path: 
 BROKEN = {
     "no_such_module:command": "ModuleNotFoundError: No module named 'no_such_module'",
     "visitor:no_such_name": "AttributeError",
-    "visitor:click": "visitor:click is no command of click",
-    "visitor:hello.params": "visitor:hello.params is no command of click",
+    "visitor:click": "visitor:click is not a click command",
+    "visitor:hello.params": "visitor:hello.params is not a click command",
 }
 
 

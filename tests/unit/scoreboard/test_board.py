@@ -225,7 +225,7 @@ def test_where_the_memory_cannot_be_had_nothing_is_counted(
         recorder.count("requests")
         recorder.count("recycles")
     assert recorder.snapshot() is None
-    assert caplog.text.count("no metrics: no memory for the counters") == 1
+    assert caplog.text.count("no metrics: memory for the counters is missing") == 1
     assert len(list(Path("/proc/self/fd").iterdir())) == files
 
 

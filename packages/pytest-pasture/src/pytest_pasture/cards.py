@@ -1,7 +1,6 @@
-"""What is known of other plug-ins: a card for each that asks or opens something before the fork.
-
-A package with a card may ask which worker it is. The mold answers with the name of the first one,
-and the card puts right in each worker what followed from the answer.
+"""Cards of other plug-ins: one for each that asks or opens something before the fork. A package
+with a card may ask which worker it is. The mold answers with the name of the first one, and the
+card corrects the consequences in each worker.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class Card(NamedTuple):
     Attributes:
         before_fork: in the mold, before it is sealed; in a kept run, before its workers are forked.
         in_run: in a kept mold, once it has the options and the `config.workerinput` of a run.
-        in_worker: once the worker has its own `config.workerinput`.
-        after_test: in the process of a test that has one of its own.
+        in_worker: once the worker has its own `config.workerinput`. after_test: in the process of a
+        test, with --fork-each.
     """
 
     before_fork: _Step = _nothing
@@ -36,14 +35,14 @@ class Card(NamedTuple):
 
 
 def _name_coverage(config: pytest.Config) -> None:
-    """The name of a worker's data; coverage itself takes another file after a fork."""
+    """Set the name of a worker's data; coverage itself takes another file after a fork."""
     controller = getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
     if controller is not None:
         controller.nodeid = _input(config)["workerid"]
 
 
 def _save_coverage(config: pytest.Config) -> None:
-    """Save it to a file of this process; the controller combines all files."""
+    """Save coverage to a file of this process; the controller combines all files."""
     controller = getattr(config.pluginmanager.getplugin("_cov"), "cov_controller", None)
     if controller is not None:
         controller.cov.stop()
@@ -51,7 +50,7 @@ def _save_coverage(config: pytest.Config) -> None:
 
 
 def _close_reruns(config: pytest.Config) -> None:
-    """The connection to the counts that the controller keeps."""
+    """Close the connection to the controller's counts."""
     end = getattr(getattr(config, "failures_db", None), "sock", None)
     if end is not None:
         end.close()
@@ -73,7 +72,7 @@ def _take_seed(config: pytest.Config) -> None:
 
 
 _BASES_OF_SQLALCHEMY = ("sqla_plugin_base", "sqlalchemy.testing.plugin.plugin_base")
-_PLUG_IN_OF_SQLALCHEMY = "sqla_pytestplugin"  # loaded from a file, under a name other than its own
+_PLUG_IN_OF_SQLALCHEMY = "sqla_pytestplugin"  # loaded from a file, under another name
 
 
 def _close_databases(config: pytest.Config) -> None:
@@ -89,7 +88,7 @@ def _close_databases(config: pytest.Config) -> None:
 
 
 def _open_databases(config: pytest.Config) -> None:
-    """Those of this worker. Tests were collected with the objects that hold the mold's."""
+    """Open this worker's databases. Tests were collected with the objects that hold the mold's."""
     if (plugin := _base_of_sqlalchemy(config)) is None:
         return
     testing: Any = sys.modules["sqlalchemy.testing"]
@@ -111,14 +110,14 @@ def _open_databases(config: pytest.Config) -> None:
 
 
 def _base_of_sqlalchemy(config: pytest.Config) -> Any:
-    """The module that knows the databases; None where a run has none for each worker."""
+    """The module with the databases; None if workers have none of their own."""
     if "follower_ident" not in _input(config):
         return None
     return next(filter(None, map(sys.modules.get, _BASES_OF_SQLALCHEMY)), None)
 
 
 def _kind_of_database(config: Any) -> tuple[str, str]:
-    """What two workers have alike of one of SQLAlchemy's."""
+    """The part of a database's URL that workers have in common."""
     return config.name, str(config.db.url.set(database=""))
 
 
@@ -140,7 +139,7 @@ CARDS: Mapping[str, Card] = {
 
 
 def asked_by(frame: FrameType) -> bool:
-    """Whether code of a package with a card is what runs there."""
+    """Whether a frame runs code of a package with a card."""
     loaded = sys.modules.get(_PLUG_IN_OF_SQLALCHEMY)
     if loaded is not None and frame.f_globals is vars(loaded):
         return True

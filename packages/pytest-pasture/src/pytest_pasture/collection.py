@@ -1,4 +1,4 @@
-"""What the mold has collected, and each process that is forked from it takes up."""
+"""The mold's collection, which each process that is forked from it takes up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_pasture.streams import Standard
 
 
 class EarlyChannel:
-    """Stands in for the channel of a worker until there is one."""
+    """Replaces the channel of a worker until it exists."""
 
     def __init__(self) -> None:
         self.gateway = self
@@ -30,8 +30,8 @@ class Collection:
 
     input: WorkerInput
     interactor: Any  # xdist's
-    first_sockets: list[int]  # those of the first worker that is wanted
-    collected: bytes  # what each worker sends of the collection
+    first_sockets: list[int]  # of the first worker that is wanted
+    collected: bytes  # messages of the collection that each worker sends
     shared: Shared
 
     def __init__(self, config: pytest.Config, control: Channel, is_kept: bool) -> None:

@@ -17,7 +17,7 @@ _MAX_BYTES = 1 << 20
 
 
 class Wanted(NamedTuple):
-    """To the mold: fork this worker, whose socket is sent along."""
+    """To the mold: fork this worker; its socket comes with the message."""
 
     id: str
     workerinput: dict[str, Any]
@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
 
 
 class SetsUp(NamedTuple):
-    """From the mold: it sets up fixtures, whose end may take its time."""
+    """From the mold: it sets up fixtures, whose end may take long."""
 
 
 class Sealed(NamedTuple):
@@ -46,14 +46,14 @@ class Sealed(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """From a worker, before all else."""
+    """From a worker: its first message."""
 
     id: str
     pid: int
 
 
 class Declined(NamedTuple):
-    """From the mold: this worker, or all of them where it names none, must be xdist's own."""
+    """From the mold: this worker, or all without a name, must be xdist's own."""
 
     reason: str
     id: str | None = None
@@ -61,7 +61,7 @@ class Declined(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """To a kept process: what a new run has. Its socket and its stderr are sent along."""
+    """To a kept process: the state of a new run. Its socket and stderr come with the message."""
 
     options: dict[str, Any]
     environment: dict[str, str]
@@ -75,7 +75,7 @@ class Kept(NamedTuple):
 
 
 class Unfit(NamedTuple):
-    """From a kept process that ends: why it does not do for this run."""
+    """From a kept process that ends: why it cannot serve this run."""
 
     reason: str
 
@@ -88,8 +88,6 @@ Message = Wanted | SetsUp | Sealed | Forked | Declined | Hello | Kept | Unfit | 
 
 
 class Channel:
-    """One end."""
-
     def __init__(self, socket: socket.socket) -> None:
         self.socket = socket
         self.descriptors: list[int] = []
@@ -100,13 +98,12 @@ class Channel:
         return cls(one), cls(other)
 
     def send(self, message: Message, *descriptors: int) -> None:
-        """OSError: the other end is gone, or the message is too large."""
+        """Send a message. OSError: the other end is closed, or the message is too large."""
         socket.send_fds(self.socket, [pickle.dumps(message)], descriptors, socket.MSG_NOSIGNAL)
 
     def receive(self) -> Message | None:
-        """The next message; None at the end. Its descriptors are in `descriptors`, and ours.
-
-        Bytes that are not a message are an end, too.
+        """The next message; None at the end. Its descriptors are in `descriptors`; the receiver
+        closes them. Bytes that are not a message are an end, too.
         """
         try:
             data, self.descriptors, _, _ = past_reset(
@@ -118,7 +115,7 @@ class Channel:
             os.set_inheritable(descriptor, False)
         try:
             message: object = pickle.loads(data)
-        except Exception:  # pickle raises any
+        except Exception:  # pickle raises any exception
             return None
         return message if isinstance(message, Message) else None
 

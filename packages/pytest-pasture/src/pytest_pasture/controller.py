@@ -1,4 +1,4 @@
-"""The controller's side of the mold: its fork, what it is asked for, and its end.
+"""The controller's side of the mold: its fork, its orders, and its end.
 
 A worker that the mold does not fork is a new interpreter at the same socket, into which execnet
 loads what it always loads: plain xdist, also in the midst of a run.
@@ -31,7 +31,7 @@ from pytest_pasture.keeper import Keeper
 from pytest_pasture.lookout import LookOut
 
 STOP_LIMIT_S = 5.0
-"""How long the mold may take to end, once nothing is asked of it, unless it has set up fixtures."""
+"""Timeout for the end of a mold without orders, unless it has set up fixtures."""
 
 BEFORE_THE_MOLD = replace(find_policy("seal"), name="pytest-pasture", prepare=())
 """What was loaded until then stays shared by the controller and the mold: its own seal would write
@@ -73,7 +73,7 @@ class Process:
                 signal.pidfd_send_signal(self._descriptor, number)
 
     def signal_group(self, number: int) -> None:
-        """And the processes that it has started."""
+        """Signal the process and those that it has started."""
         if not self.wait(0):
             with suppress(OSError):
                 os.killpg(self.pid, number)
@@ -114,7 +114,7 @@ class MoldProcess:
         self._lock = threading.Lock()
         self._closing = False
         self._listener: threading.Thread | None = None
-        self.why_again: str | None = None  # why a kept process did not do
+        self.why_again: str | None = None  # why a kept process could not serve
         kept = keeper.place.greet(keeper.hello) if keeper is not None else None
         if isinstance(kept, tuple):
             self.control, pid = kept
@@ -159,7 +159,7 @@ class MoldProcess:
         mold.run(config, control, lookout, keeper)
 
     def request(self, id: str, *ends: socket.socket) -> Request:
-        """Note that a worker is going to be wanted."""
+        """Note that a worker will be wanted."""
         request = self.requests[id] = Request(id, ends)
         return request
 

@@ -1,4 +1,4 @@
-"""What workers report, next to execnet's channel: frames that the controller reads many at a time.
+"""The workers' reports, next to execnet's channel: frames that the controller reads many at a time.
 
 A frame is in the kernel's hands when `send` returns, so a worker that dies has lost none, and a
 worker waits for no reader. Events of a test that passed are a few fields, out of which the
@@ -50,7 +50,7 @@ def frame(kind: int, body: bytes) -> bytes:
 
 
 def frames(events: Iterable[tuple[str, dict[str, Any]]]) -> bytes:
-    """The frames of what a collection has sent."""
+    """The frames of a collection's messages."""
     return b"".join(
         frame(IDS, marshal.dumps(values["ids"]))
         if name == "collectionfinish" and _are_strings(values["ids"])
@@ -64,7 +64,7 @@ def _are_strings(values: Any) -> bool:
 
 
 def are_pytests(hook: Any) -> bool:
-    """Whether no other plug-in has a say in it."""
+    """Whether only pytest serializes a report."""
     found = hook.get_hookimpls()
     last, answer = _ANSWERS.get(hook, ((), True))
     if found != last:
@@ -77,13 +77,13 @@ _ANSWERS: dict[Any, tuple[Any, bool]] = {}
 
 
 class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
-    """xdist's, whose events go into frames once there is a connection."""
+    """xdist's interactor, whose events go into frames once it has a connection."""
 
     io: SocketIO | None = None
     _ids: list[str] = []  # noqa: RUF012 - as the controller knows them
-    _started: tuple[str, Location] | None = None  # what the controller knows of the test
+    _started: tuple[str, Location] | None = None  # the test, as the controller knows it
     _index = -1
-    _passed: dict[str, Any] | None = None  # what a report of this test has that passed
+    _passed: dict[str, Any] | None = None  # fields of the report of a test that passed
     _knows_keywords = False  # the controller
 
     def sendevent(self, name: str, **kwargs: Any) -> None:
@@ -103,7 +103,8 @@ class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
     def pytest_runtest_logstart(self, nodeid: str, location: Location) -> None:
         self._started = self._passed = None
         index = self.item_index
-        if self.io is None or self._ids[index : index + 1] != [nodeid] or not _is_plain(location):
+        is_plain = type(location) is tuple and [*map(type, location)] in _LOCATIONS
+        if self.io is None or self._ids[index : index + 1] != [nodeid] or not is_plain:
             super().pytest_runtest_logstart(nodeid, location)
             return
         self._started, self._index, self._knows_keywords = (nodeid, location), index, False
@@ -127,7 +128,7 @@ class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
         self.io.write(frame(REPORT, marshal.dumps(fields)))
 
     def has_only_passed(self, report: pytest.TestReport) -> bool:
-        """Whether there is nothing in it but times, and what the controller knows."""
+        """Whether a report has only times and fields that the controller knows."""
         if self._started is None or type(report) is not pytest.TestReport:
             return False
         fields = vars(report)
@@ -156,15 +157,11 @@ class Interactor(remote.WorkerInteractor):  # type: ignore[misc]
         return are_pytests(self.config.hook.pytest_report_to_serializable)
 
 
-def _is_plain(location: Location) -> bool:
-    return type(location) is tuple and [*map(type, location)] in _LOCATIONS
-
-
 class Node(workermanage.WorkerController):  # type: ignore[misc]
-    """xdist's, which takes frames as well."""
+    """xdist's node, which reads frames, too."""
 
     events: Events
-    _has_left = False  # what it wrote last may still be read
+    _has_left = False  # its last frames may still be read
 
     @property
     def shutting_down(self) -> bool:
@@ -184,8 +181,6 @@ class Node(workermanage.WorkerController):  # type: ignore[misc]
 
 
 class _Stream:
-    """The frames of one node."""
-
     def __init__(self, node: Node, events: Events) -> None:
         self.node = node
         self._events = events
@@ -194,7 +189,7 @@ class _Stream:
         self._ids: list[str] = []
         self._test: tuple[str, Location, int] = "", ("", None, ""), -1
         self._keywords: dict[str, Any] = {}
-        self._passed: dict[str, Any] | None = None  # what a report of this test has
+        self._passed: dict[str, Any] | None = None  # fields of a report of this test
 
     def take(self, data: bytes) -> None:
         self._buffer += data
@@ -246,7 +241,7 @@ class _Stream:
     def _report(
         self, when: Any, duration: float, start: float, stop: float, keywords: Any
     ) -> pytest.TestReport:
-        """As pytest makes it of what xdist sends."""
+        """The report that pytest makes of xdist's data."""
         known = self._events.known
         if keywords is not None:
             self._keywords = {known(name): value for name, value in keywords.items()}
@@ -279,7 +274,7 @@ class _Stream:
         }
         if is_pytests:
             report = pytest.TestReport(**data)
-            # A copy of this one is half as large as what fields are added to one by one.
+            # A copy of this report takes half the memory of one with fields added one by one.
             self._passed = {**vars(report), "node": self.node}
             report.__dict__ = dict(self._passed)
             return report
@@ -293,7 +288,7 @@ class Events(SimpleQueue[Any]):
     def __init__(self, session: DSession) -> None:
         self.session = session
         self.decoded: deque[tuple[str, dict[str, Any]]] = deque()
-        self._taken: _Stream | None = None  # whose frames have been read
+        self._taken: _Stream | None = None  # its frames have been read
         self._streams: dict[int, tuple[socket.socket, _Stream]] = {}
         self._ended: deque[Node] = deque()
         self._ids: tuple[bytes, list[str]] = b"", []
@@ -319,7 +314,7 @@ class Events(SimpleQueue[Any]):
             if self.decoded:
                 return self.decoded.popleft()
             one = super().get(block, timeout)
-            if isinstance(one[0], str):  # a plain worker's
+            if isinstance(one[0], str):  # a plain worker's event
                 found: tuple[str, dict[str, Any]] = one
                 return found
             target, data = one
@@ -330,7 +325,7 @@ class Events(SimpleQueue[Any]):
                 self._taken = target
 
     def _next(self, stream: _Stream) -> tuple[str, dict[str, Any]] | None:
-        """Its next event, and what comes before that written to the terminal at once."""
+        """A node's next event; the terminal shows earlier ones at once."""
         self._is_writing = True
         try:
             event = stream.next()
@@ -346,7 +341,7 @@ class Events(SimpleQueue[Any]):
             self._reporter._tw.flush()
 
     def read(self, node: Node, end: socket.socket) -> None:
-        """Read a node's frames there, and close it at the end."""
+        """Read a node's frames, and close its end."""
         node.events = self
         self._streams[end.fileno()] = end, _Stream(node, self)
         self._poll.register(end, select.POLLIN)
@@ -356,7 +351,7 @@ class Events(SimpleQueue[Any]):
             self._thread.start()
 
     def end(self, node: Node) -> None:
-        """All that it will ever write has been written."""
+        """Note that a node has written its last frame."""
         self._ended.append(node)
         os.eventfd_write(self._wake, 1)
 
@@ -367,7 +362,7 @@ class Events(SimpleQueue[Any]):
         return self._ids[1]
 
     def known(self, string: str) -> str:
-        """The same object for equal strings: names of files and of keywords repeat."""
+        """One object for equal strings: names of files and of keywords repeat."""
         return self._strings.setdefault(string, string)
 
     def _run(self) -> None:
@@ -381,7 +376,7 @@ class Events(SimpleQueue[Any]):
             time.sleep(_INTERVAL_S)
 
     def _read(self, descriptor: int) -> bool:
-        """Whether there may be more."""
+        """Read frames; returns whether more may follow."""
         end, stream = self._streams[descriptor]
         try:
             data = end.recv(_CHUNK_BYTES, socket.MSG_DONTWAIT)

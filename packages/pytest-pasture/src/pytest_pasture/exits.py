@@ -1,4 +1,4 @@
-"""Which process ends what was made before a fork: the one that made it, once.
+"""The end of objects from before a fork: the process that made them ends them, once.
 
 A worker of plain xdist deletes at its exit the temporary folders that its modules made when they
 were imported. Forked workers have the folders of the mold, so the functions of `atexit` and
@@ -18,7 +18,7 @@ from pasture.probe import own_end
 
 
 def leave_to_parent() -> None:
-    """In a child, right after the fork: forget what the parent does at its exit."""
+    """Forget the parent's functions for its exit. In a child, right after the fork."""
     own_end.forget_the_parents()
     finalizers: Any = weakref.finalize
     atexit.register(finalizers._exitfunc)

@@ -41,7 +41,7 @@ class SocketIO:
                 left = left[os.write(self._diverted, left) :]
 
     def divert(self, descriptor: int) -> None:
-        """Write there from now on."""
+        """Write to another end from now on."""
         self._diverted = descriptor
 
     def close_read(self) -> None:

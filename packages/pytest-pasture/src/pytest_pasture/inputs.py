@@ -1,9 +1,7 @@
-"""What a collection looked at, to know later whether it would come out otherwise.
-
-Those are the modules that are imported or were looked for, the files that were opened to be read,
-the folders that were listed, and conftests that were not there. Files that the collection itself
-wrote do not count, nor do caches. A file that was written after the process had started may have
-been read before that: it counts as changed.
+"""The inputs of a collection, which show later whether it would differ: the modules that were
+imported or looked for, the files that were opened to be read, the folders that were listed, and
+missing conftests. Files that the collection itself wrote do not count, nor do caches. A file that
+was written after the process had started may have been read before that: it counts as changed.
 """
 
 # ruff: noqa: PTH100, PTH116 - thousands of paths are looked at before each run
@@ -33,7 +31,7 @@ _CLOCK_TICK_NS = 10_000_000
 
 
 class Changes(NamedTuple):
-    """Paths that are no longer as the collection found them."""
+    """Paths that changed since the collection."""
 
     files: tuple[str, ...]
     folders: tuple[str, ...]
@@ -50,7 +48,7 @@ class Folder(NamedTuple):
 
     @classmethod
     def of(cls, path: str) -> Folder | None:
-        """The folder as it is now; None if it does not exist."""
+        """The present folder; None if it does not exist."""
         try:
             modified_ns = os.stat(path).st_mtime_ns
             with os.scandir(path) as entries:
@@ -65,12 +63,12 @@ class Folder(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """All of it, when everything was collected.
+    """The inputs at the end of the collection.
 
     Attributes:
         listed: folders that were listed by code of the tests, for which each name counts.
         suffixes: those of names that count in other folders.
-        absent: paths of files that were not there.
+        absent: paths of missing files.
         imported: the last parts of the names of modules that were imported, or not found.
     """
 
@@ -82,7 +80,7 @@ class Snapshot(NamedTuple):
     imported: frozenset[str] = frozenset()
 
     def changes(self) -> Changes:
-        """What is not so any more."""
+        """The inputs that have changed since."""
         files = [path for path, stamp in self.files.items() if _stamp(path) != stamp]
         files += filter(os.path.exists, self.absent)
         return Changes(tuple(files), tuple(filter(self._differs, self.folders)))
@@ -163,7 +161,7 @@ class Inputs:
     def snapshot(
         self, more: Iterable[Path], suffixes: Iterable[str], conftests: Iterable[Path] = ()
     ) -> Snapshot:
-        """Everything so far, these files, and the paths where conftests were looked for."""
+        """The inputs so far, these files, and the paths where conftests were looked for."""
         self.stop()
         files: dict[str, _Stamp | None] = {}
         found = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
@@ -187,7 +185,7 @@ class Inputs:
 
 
 def _is_tests_own() -> bool:
-    """Whether neither pytest nor the import system lists a folder there."""
+    """Whether the tests list a folder, not pytest or the import system."""
     ours = __name__, Audit.__module__
     frame = asker(
         lambda one: (

@@ -1,8 +1,8 @@
 """`--fork-each`: a process for each test, forked from a worker that runs none itself.
 
-Owns the fork, and what of a test crosses back: the messages that it sends to the controller, whole
-ones only, and whether it ended. A test that ends the interpreter, changes modules, the environment
-or the directory does so in a process that no other test sees.
+Owns the fork, and a test's way back: its complete messages to the controller, and whether it ended.
+A test that ends the interpreter, changes modules, the environment or the directory does so in a
+process that no other test sees.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Apart:
             folders.getbasetemp()
 
     def run_one_test(self) -> None:
-        """In the place of `WorkerInteractor.run_one_test` (xdist 3.8 remote.py)."""
+        """Replaces `WorkerInteractor.run_one_test` (xdist 3.8 remote.py)."""
         interactor = self.interactor
         interactor.item_index = interactor.nextitem_index
         interactor.nextitem_index = interactor.torun.get()
@@ -99,7 +99,7 @@ class Apart:
 
 
 def _read(output: int, process: int) -> bytearray:
-    """All that a process writes until its end: a child of it may hold the pipe longer."""
+    """The output of a process until its end: a child of it may hold the pipe longer."""
     os.set_blocking(output, False)
     poll = select.poll()
     poll.register(process, select.POLLIN)
@@ -115,7 +115,7 @@ def _read(output: int, process: int) -> bytearray:
 
 
 def whole(data: bytearray) -> tuple[bytes, bool]:
-    """The messages that are whole, and whether the mark of the run's end follows them."""
+    """The complete messages, and whether the mark of the run's end follows them."""
     at = 0
     while at + HEADER.size <= len(data):
         header = bytes(data[at : at + HEADER.size])

@@ -1,4 +1,4 @@
-"""Where a kept process is found, and what makes a run one that it can serve.
+"""The place of a kept process, and the runs that it can serve.
 
 There is one kept process for each folder, set of options and interpreter. Its socket lies in a
 folder of this user alone, and both ends ask the kernel for the other one's user before they read a
@@ -39,10 +39,10 @@ OF_A_RUN = frozenset(
         *("pasture", "pasture_report", "pasture_keep", "pasture_keep_stop", "fork_each"),
     )
 )
-"""Options that another run may have otherwise."""
+"""Options that may differ in another run."""
 
 OF_A_TERMINAL = frozenset(("_", "SHLVL", "OLDPWD", "COLUMNS", "LINES", "PYTEST_CURRENT_TEST"))
-"""Variables that another run may have otherwise."""
+"""Variables that may differ in another run."""
 
 MAX_KEPT = 4
 """Kept processes of one folder; the one that was unused for longest ends."""
@@ -60,7 +60,7 @@ class Place(NamedTuple):
 
     @contextmanager
     def locked(self) -> Iterator[str]:
-        """The path of the folder, found safe, with no other process in the midst of a change.
+        """The path of the safe folder, locked against changes by other processes.
 
         Raises:
             OSError: it cannot be made, or is not this user's alone.
@@ -77,7 +77,7 @@ class Place(NamedTuple):
             os.close(descriptor)
 
     def listen(self) -> socket.socket:
-        """A socket that the next run finds; OSError if that cannot be."""
+        """A socket that the next run finds; OSError if that fails."""
         with self.locked() as folder:
             if (kept := _connected(f"{folder}/{self.name}")) is not None:
                 kept.close()
@@ -138,7 +138,7 @@ class Place(NamedTuple):
 
 
 def place_of(config: pytest.Config) -> Place:
-    """Where a run with these options finds what was kept."""
+    """The place of a kept process for a run with these options."""
     options = sorted(vars(config.option).items())
     identity = (
         *(sys.executable, sys.prefix, sys.version, sys.flags, sys.warnoptions, sys._xoptions),
@@ -152,7 +152,7 @@ def place_of(config: pytest.Config) -> Place:
 
 
 def limit_s(config: pytest.Config) -> float:
-    """For how long no run may use what is kept.
+    """Time without a run after which a kept process ends.
 
     Raises:
         pytest.UsageError: the setting is not a number.
@@ -165,13 +165,13 @@ def limit_s(config: pytest.Config) -> float:
 
 
 def hello_of(config: pytest.Config) -> Hello:
-    """What this process has, as a child would inherit it."""
+    """The state of this process that a child would inherit."""
     options = {name: value for name, value in vars(config.option).items() if name in OF_A_RUN}
     return Hello(options, dict(os.environ), dict(_conditions()))
 
 
 def take_terminal(environment: Mapping[str, str]) -> None:
-    """Take the variables from it that another run may have otherwise."""
+    """Take over the variables that may differ in another run."""
     for name in OF_A_TERMINAL:
         os.environ.pop(name, None)
         if name in environment:
@@ -179,7 +179,7 @@ def take_terminal(environment: Mapping[str, str]) -> None:
 
 
 def difference(kept: Hello, new: Hello) -> str | None:
-    """Why what was collected for one run does not do for another."""
+    """Why a collection for one run cannot serve another."""
     for name, value in new.conditions.items():
         if kept.conditions.get(name) != value:
             return f"{name} changed"
@@ -191,7 +191,7 @@ def difference(kept: Hello, new: Hello) -> str | None:
 
 
 def is_own_user(connection: socket.socket) -> bool:
-    """Whether the kernel knows this user at the other end."""
+    """Whether the other end is this user's, by the kernel."""
     return peer_of(connection)[1] == os.geteuid()
 
 

@@ -1,4 +1,5 @@
-"""What the mold asks or makes once while it collects, and under plain xdist each worker.
+"""The questions and objects of a collection that each worker has under plain xdist, and the mold
+once.
 
 A module that is imported once cannot know which worker it will serve, and the temporary folder or
 the port that it takes would be every worker's. Owns the look-out for that, from the first conftest
@@ -30,7 +31,7 @@ WORKER = "PYTEST_XDIST_WORKER"
 KINDS = ("worker-id", "process-id", "temporary-file", "port", "process")
 """Kinds of findings; hazards of the seal bring kinds of their own."""
 LASTING = ("worker-id", "process-id", "port")
-"""Kinds that nothing undoes before the seal."""
+"""Kinds that last until the seal."""
 
 _MAKERS = ("mkdtemp", "mkstemp", "NamedTemporaryFile")
 _OF_PYTHON = (str(Path(tempfile.__file__).parent), "<frozen")
@@ -50,7 +51,7 @@ class Finding(NamedTuple):
 
 
 def findings_of(hazards: Iterable[Hazard]) -> Iterator[Finding]:
-    """Those that break a forked worker."""
+    """Findings that break a forked worker."""
     for hazard in hazards:
         if not hazard.survives:
             yield Finding(hazard.kind, str(hazard))
@@ -147,7 +148,7 @@ class LookOut:
 
     @property
     def findings(self) -> list[Finding]:
-        """Without files that were there for a moment, and ports that no caller asked for."""
+        """Findings, without short-lived files and ports that no caller asked for."""
         noted = [one for one in self.noted if not one.path or os.path.lexists(one.path)]
         return noted + [found for one, found in self._unnamed.items() if one.fileno() != -1]
 
@@ -200,7 +201,7 @@ class LookOut:
 
 
 def _finding(kind: str, what: str, path: str = "") -> Finding:
-    """With the place of the code that is at work."""
+    """A finding with the place of the code that runs."""
     frame = asker(_passes_on)
     place = f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}" if frame else "a module"
     return Finding(kind, f"{place} {what}", path)

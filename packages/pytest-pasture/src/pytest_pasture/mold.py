@@ -243,7 +243,6 @@ class Mold(Collection):
         self.input.read.clear()
 
     def _take_up(self, keeper: Keeper) -> None:
-        """Be the mold of a later run."""
         started = time.perf_counter()
         first = self.control.receive()
         if not isinstance(first, Wanted):

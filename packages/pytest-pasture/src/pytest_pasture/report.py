@@ -23,7 +23,7 @@ class Report:
         self.workers: dict[str, dict[str, Any]] = {}
 
     def plain(self, reason: str) -> None:
-        """Say in one line why workers are xdist's own."""
+        """Report in one line why workers are xdist's own."""
         if reason not in self.reasons:
             self.reasons.append(reason)
 

@@ -18,8 +18,6 @@ from pytest_pasture.events import Interactor, Location, are_pytests
 
 
 class Reporter(TerminalReporter):  # type: ignore[misc]  # final, so it has no other heirs
-    """pytest's."""
-
     interactor: Interactor
     _keywords: dict[str, Any] | None = None
 

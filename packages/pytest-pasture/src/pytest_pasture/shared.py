@@ -2,7 +2,7 @@
 
 Their values lie in the memory that workers share. They are torn down where they were set up, once
 no worker is left. Threads and connections among them are found as those of a module are, and the
-workers are plain ones. So are ports, programs and temporary files, but those of a service.
+workers are plain ones. So are ports, programs and temporary files, except a service's.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Shared:
 
 @contextmanager
 def _captured(config: pytest.Config) -> Iterator[None]:
-    """As where a test's fixtures are set up. A service holds no stream of the run open."""
+    """Capture output as for a test's fixtures. A service holds no stream of the run open."""
     manager: Any = config.pluginmanager.getplugin("capturemanager")
     if manager is None:
         yield

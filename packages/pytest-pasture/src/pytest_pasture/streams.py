@@ -22,7 +22,7 @@ class Standard:
         self._errors: list[int] = []
 
     def let_go(self) -> None:
-        """Hold none of them open."""
+        """Close all of them."""
         null = os.open(os.devnull, os.O_RDWR)
         for descriptor in _descriptors():
             file = _file(descriptor)

@@ -263,7 +263,10 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _without_control_server(self) -> Iterator[None]:
         """Stop the control socket's thread in the `with` block, while the heap is changed."""
         if self._sealer.report is None:  # the thread was not started yet
-            self._import_control_server()
+            # Import what it will import, except before the library is patched.
+            disabled = getattr(self.cfg, "control_socket_disable", True)
+            if not disabled and not cooperative.is_cooperative(self.worker_class):
+                importlib.import_module("gunicorn.ctl.server")
             yield
             return
         running = getattr(self, "_control_server", None) is not None
@@ -272,12 +275,6 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         yield
         if running:
             self._start_control_server()
-
-    def _import_control_server(self) -> None:
-        """Import what the control socket will import, except before the library is patched."""
-        disabled = getattr(self.cfg, "control_socket_disable", True)
-        if not disabled and not cooperative.is_cooperative(self.worker_class):
-            importlib.import_module("gunicorn.ctl.server")
 
     def _warm_up(self) -> WarmUpReport:
         application = self.app.wsgi()

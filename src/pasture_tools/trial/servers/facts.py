@@ -41,8 +41,6 @@ ONLY_GUNICORN: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of a server."""
-
     app: str  # the application, as the user names it
     policy: str
     workers: int
