@@ -149,6 +149,24 @@ def test_a_warm_up_is_served_before_the_fork(serve):
     assert served_by[:2] == [server.process.pid] * 2
 
 
+@pytest.mark.once
+def test_a_generator_that_seeds_itself_in_a_warm_up_is_each_workers_own(serve, tmp_path):
+    (tmp_path / "passwords.py").write_text("""
+import json, os, random
+own, drawn = [], {}
+def app(environ, start_response):
+    if not own:
+        own.append(random.Random(os.urandom(16)))
+    drawn[os.getpid()] = drawn.get(os.getpid()) or own[0].getrandbits(64)
+    start_response("200 OK", [("Content-Type", "application/json")])
+    return [json.dumps({"pid": os.getpid(), "drawn": drawn[os.getpid()]}).encode()]
+""")
+    words = ("--pythonpath", str(tmp_path), "--module", "passwords:app")
+    server = serve(*words, options=("--warm", "/"), app=False)
+    answers = until_all_answered(server, "/", server.workers()).values()
+    assert len({answer["drawn"] for answer in answers}) == 2
+
+
 @pytest.mark.parametrize(
     ("number", "args"),
     [

@@ -28,6 +28,8 @@ def can_be_made(target: str) -> bool:
     if kind == "bench":
         aliases = re.findall(rf"^{target}: MODULE = (\w+)$", MAKEFILE, re.MULTILINE)
         return any((ROOT / f"benchmarks/{one}.py").exists() for one in (module, *aliases))
+    if kind == "fuzz":
+        return (ROOT / f"tests/fuzz/{module}/__main__.py").exists()
     return (kind == "soak" and (ROOT / f"benchmarks/soak_{module}.py").exists()) or kind == "demo"
 
 

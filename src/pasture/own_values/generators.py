@@ -75,7 +75,7 @@ def settle() -> None:
     """Have each child renew generators that seeded themselves while observed. Before the seal."""
     global _owner, _hooked, _has_loaded, _hazards, _of_numpy, _is_torch_renewed
     if not _hooked:
-        os.register_at_fork(after_in_child=_in_child)
+        os.register_at_fork(after_in_child=renew_in_child)
         _hooked = True
     _owner = os.getpid()
     _has_loaded = _has_loaded or len(sys.modules) > _modules
@@ -123,9 +123,9 @@ def renew(*, other_machine: bool = False) -> None:
         _renew_sqlite(sys.modules["_sqlite3"])
 
 
-def _in_child() -> None:
-    # A worker's own children share its generators, as without pasture. A fork by C code calls no
-    # hook before it.
+def renew_in_child() -> None:
+    """Renew those of the parent that settled them. Forks of Python call it, those of C do not."""
+    # A worker's own children share its generators, as without pasture.
     if os.getppid() == _owner:
         renew()
 

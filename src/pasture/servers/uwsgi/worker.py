@@ -15,6 +15,7 @@ from typing import Any
 
 from pasture.fork_safety import inherited, streams
 from pasture.log_lines import log
+from pasture.own_values import generators
 from pasture.scoreboard import layout
 from pasture.scoreboard.recorder import recorder
 from pasture.sealing import child, exit
@@ -31,6 +32,7 @@ def begin(uwsgi: Any, *, leaves: bool, limit: int | None = None) -> None:
     """
     streams.isolate()
     inherited.put_in_order(None)
+    generators.renew_in_child()
     child.take_steps()
     role = role_of(uwsgi)
     if role is not None:
