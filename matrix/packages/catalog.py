@@ -22,6 +22,8 @@ class Package:
     Attributes:
         newest: no distribution that was uploaded later is installed.
         seconds: time limit of one run.
+        tests_fork: the tests run in the sealed process itself.
+        redis: argument of the tests with the address of a Redis, which is started.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Package:
     environment: Mapping[str, str] = field(default_factory=dict)
     leave_out: Mapping[str, Sequence[str]] = field(default_factory=dict)
     seconds: int = 600
+    tests_fork: bool = False
+    redis: str = ""
 
     @property
     def left_out(self) -> list[str]:

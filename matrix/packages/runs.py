@@ -1,6 +1,6 @@
 """Runs of a package's tests: plain and sealed, whole or of some tests alone.
 
-Plain is the same as sealed, in a forked child as well, but for the call of `pasture.seal()`:
+Plain is the same as sealed, in a forked child as well, except for the call of `pasture.seal()`:
 differences are the seal's alone. Events and output of each run stay in build/packages/runs.
 """
 
@@ -9,12 +9,17 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from catalog import Package
 from environments import BUILD, HERE, Environment
 from outcomes import ModuleRun, read_outcomes
 from targets import run_bounded
+
+from matrix.redis_server import redis_server
+
+TESTS_FAILED = 1
 
 ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -45,9 +50,13 @@ def run_tests(
     with tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True) as scratch:
         command = [*prefix(package, environment, scratch), str(environment.python), "-B"]
         command += arguments(package, environment, results, kind.startswith("sealed"), only)
-        exit_code = run_bounded(
-            command, Path(scratch), results.with_suffix(".log"), package.seconds
-        )
+        with redis_server(Path(scratch)) if package.redis else nullcontext("") as redis:
+            command += [package.redis.format(redis)] * bool(redis)
+            exit_code = run_bounded(
+                command, Path(scratch), results.with_suffix(".log"), package.seconds
+            )
+    if package.tests_fork and exit_code == TESTS_FAILED:
+        exit_code = 0  # as of a child
     lines = results.read_text(encoding="utf-8").splitlines() if results.exists() else []
     outcomes, events = read_outcomes(lines)
     finished, seconds = "finished" in events, time.monotonic() - start
@@ -68,6 +77,7 @@ def arguments(
     package: Package, environment: Environment, results: Path, sealed: bool, only: Sequence[str]
 ) -> list[str]:
     words = ["--events", str(results), "--seconds", str(package.seconds), *["--seal"] * sealed]
+    words += ["--tests-fork"] * package.tests_fork
     if package.runner == "django":
         program = [str(HERE / "inside" / "django_sealed_child.py"), *words, "tests/runtests.py"]
         return [*program, *package.arguments, *(only or package.tests)]

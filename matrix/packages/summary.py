@@ -11,10 +11,10 @@ from rich import box
 from rich.table import Table
 
 NAMES = ("package", "version", "CPython")
-NUMBERS = ("tests", "passed", "skipped", "as plain", "documented", "unsteady", "new", "s")
-"""Tests that were run sealed, that passed in both runs, that were skipped, that failed in both,
-that differ and are documented, that differed without the seal being the cause, that differ;
-seconds of both runs."""
+NUMBERS = ("tests", "fork", "passed", "skipped", "as plain", "documented", "unsteady", "new", "s")
+"""Tests that were run sealed, that forked meanwhile, that passed in both runs, that were skipped,
+that failed in both, that differ and are documented, that differed without the seal being the cause,
+that differ; seconds of both runs."""
 
 Results = Sequence[tuple[Package, Comparison]]
 
@@ -54,6 +54,7 @@ def as_cell(number: float) -> str:
 
 def numbers_of(package: Package, each: Comparison, changes: Sequence[Change]) -> list[float]:
     new = expected_of(package, changes).unexpected(each.found)
-    counts = [len(each.sealed.outcomes), each.passed_in_both, each.sealed.count("skipped")]
+    forked = int(each.sealed.events.get("forked", 0))
+    counts = [len(each.sealed.outcomes), forked, each.passed_in_both, each.sealed.count("skipped")]
     counts += [each.failed_in_both, len(each.found) - len(new), len(each.unsteady), len(new)]
     return [*counts, each.plain.seconds + each.sealed.seconds]

@@ -1,5 +1,7 @@
 """Inside a process under test: its tests run in a forked child, and it was sealed or not.
 
+Tests that fork run in the sealed process itself.
+
 Owns the seal, the fork and the file of events, to which test runners write a line of JSON at
 the start and at the end of each test, past all buffers: a crash leaves behind what it hit. The
 child ends as a child of pasture ends; the parent only passes on how, and ends normally, so that
@@ -48,11 +50,12 @@ def seal() -> None:
         os._exit(NOT_SEALED)
 
 
-def fork_off(sealed: bool, seconds: int) -> int | None:
+def fork_off(sealed: bool, seconds: int, tests_fork: bool = False) -> int | None:
     """Fork, sealed or not.
 
     Args:
         seconds: time limit of the child; past it, it writes where it is and ends.
+        tests_fork: do not fork; this process is the child that the rest is about.
 
     Returns:
         None in the child. In the parent, once the child has ended, its exit code, or 128 and
@@ -60,7 +63,7 @@ def fork_off(sealed: bool, seconds: int) -> int | None:
     """
     if sealed:
         seal()
-    pid = os.fork()
+    pid = 0 if tests_fork else os.fork()
     if pid == 0:
         faulthandler.dump_traceback_later(seconds, exit=True, file=_log)
         return None
