@@ -49,7 +49,7 @@ def open_files():
             continue
         if "memfd:pasture" not in target:
             found.append(re.sub(r"(?<=wgunicorn-)\\w+|[0-9]+", "N", target))
-    return sorted(found)
+    return {target: found.count(target) for target in sorted(found)}
 
 def note_state():
     """What the kernel says of this process's signals and rights."""
@@ -123,7 +123,7 @@ def server(number: int, folder: Path) -> Server:
 
 def held(name: str) -> str:
     """A line that holds something, and has it asked for in each step."""
-    return f"HELD = {{**globals().get('HELD', {{}}), {name!r}: holding_app.HOLD[{name!r}]()}}"
+    return f"HOLDINGS = {{**globals().get('HOLDINGS', {{}}), {name!r}: holding_app.HOLD[{name!r}]()}}"
 
 
 def step(chance: random.Random, maker: Maker, is_first: bool) -> str:
@@ -133,11 +133,11 @@ def step(chance: random.Random, maker: Maker, is_first: bool) -> str:
         body.append(held(chance.choice(HELD)))
     name = f"step_{chance.getrandbits(32)}"
     asked = [
-        "for name, is_there in list(globals().get('HELD', {}).items()):",
+        "for name, is_there in list(globals().get('HOLDINGS', {}).items()):",
         "    note(name, is_there)",
         "note('leader', lambda: holding_app.leader)",
     ]
-    lines = indented([*exported([*body, "HELD = globals().get('HELD', {})"]), *asked])
+    lines = indented([*exported([*body, "HOLDINGS = globals().get('HOLDINGS', {})"]), *asked])
     return "\n".join([f"def {name}():", *lines, f"STEPS.append({name})"])
 
 
