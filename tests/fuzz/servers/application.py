@@ -37,7 +37,7 @@ PER_PROCESS = re.compile(r"getpid|random|hash\(|seed|uuid|ids")
 SERVING = '''
 import re, threading, time
 import holding_app
-STEPS, DONE, TURN = [], set(), threading.Lock()
+STEPS, DONE, HOLDINGS, TURN = [], set(), {}, threading.Lock()
 
 def open_files():
     """Of what kind they are, without pasture's own."""
@@ -123,7 +123,7 @@ def server(number: int, folder: Path) -> Server:
 
 def held(name: str) -> str:
     """A line that holds something, and has it asked for in each step."""
-    return f"HOLDINGS = {{**globals().get('HOLDINGS', {{}}), {name!r}: holding_app.HOLD[{name!r}]()}}"
+    return f"HOLDINGS[{name!r}] = holding_app.HOLD[{name!r}]()"
 
 
 def step(chance: random.Random, maker: Maker, is_first: bool) -> str:
@@ -133,11 +133,11 @@ def step(chance: random.Random, maker: Maker, is_first: bool) -> str:
         body.append(held(chance.choice(HELD)))
     name = f"step_{chance.getrandbits(32)}"
     asked = [
-        "for name, is_there in list(globals().get('HOLDINGS', {}).items()):",
+        "for name, is_there in list(HOLDINGS.items()):",
         "    note(name, is_there)",
         "note('leader', lambda: holding_app.leader)",
     ]
-    lines = indented([*exported([*body, "HOLDINGS = globals().get('HOLDINGS', {})"]), *asked])
+    lines = indented([*exported(body), *asked])
     return "\n".join([f"def {name}():", *lines, f"STEPS.append({name})"])
 
 
