@@ -53,9 +53,12 @@ def open_files():
 
 def note_state():
     """What the kernel says of this process's signals and rights."""
-    note("open files", open_files)
+    fields = "Sig[PBIC]|Umask|NoNew"
+    if not {is_threaded}:  # how many threads of gthread have served is chance
+        note("open files", open_files)
+        fields += "|Threads"
     with open("/proc/self/status") as file:
-        lines = [line.split() for line in file if re.match("Sig[PBIC]|Umask|Threads|NoNew", line)]
+        lines = [line.split() for line in file if re.match(fields, line)]
     for name, value in lines:
         note(name.strip(":"), lambda: value)
 
@@ -116,7 +119,8 @@ def server(number: int, folder: Path) -> Server:
     top += [line for line in drawn if not PER_PROCESS.search(line)]
     top += [held(name) for name in chance.sample(HELD, chance.choice((0, 0, 1, 1, 2)))]
     steps = [step(chance, maker, at == 0) for at in range(len(moves) + 1)]
-    source = [PRELUDE.format(notes=str(folder / "notes")), SERVING, *top, *steps]
+    serving = SERVING.replace("{is_threaded}", str(engine == "gthread"))
+    source = [PRELUDE.format(notes=str(folder / "notes")), serving, *top, *steps]
     source += [TASKS] if engine == "celery" else []
     return Server(number, engine, chance.choice(modes), "\n".join(source) + "\n", moves)
 
