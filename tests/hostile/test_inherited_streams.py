@@ -243,6 +243,19 @@ look(there, own, kept, later)
     assert out == "[True, False, True]\n[True, False, True, True]\n"
 
 
+def test_a_child_keeps_no_descriptor_that_was_there_to_isolate_it(run_program):
+    out = run_program("""
+from pasture.fork_safety import streams
+before = len(os.listdir("/proc/self/fd"))
+streams.begin(); streams.arm(); streams.note()
+if os.fork() == 0:
+    print(len(os.listdir("/proc/self/fd")) - before)
+    sys.exit()
+os.wait()
+""")
+    assert out == "0\n"
+
+
 def test_an_epoll_that_a_library_has_made_again_at_the_fork_is_its_own(run_program):
     out = run_program("""
 import os, select

@@ -154,9 +154,8 @@ def isolate() -> None:
     except Exception:  # a MemoryError
         found = noted.shared
     epolls = tuple(number for number in noted.epolls if _is_parents(number))
-    if found or epolls:
-        with suppress(OSError, MemoryError):  # the rest is done
-            noted.isolate(found, epolls)
+    with suppress(OSError, MemoryError):  # the rest is done; the spare end is closed
+        noted.isolate(found, epolls)
 
 
 def _is_parents(epoll: int) -> bool:

@@ -37,7 +37,7 @@ PER_PROCESS = re.compile(r"getpid|random|hash\(|seed|uuid|ids")
 SERVING = '''
 import re, threading, time
 import holding_app
-STEPS, DONE, TURN = [], set(), threading.Lock()
+STEPS, DONE, HOLDINGS, TURN = [], set(), {}, threading.Lock()
 
 def open_files():
     """Of what kind they are, without pasture's own."""
@@ -49,13 +49,16 @@ def open_files():
             continue
         if "memfd:pasture" not in target:
             found.append(re.sub(r"(?<=wgunicorn-)\\w+|[0-9]+", "N", target))
-    return sorted(found)
+    return {target: found.count(target) for target in sorted(found)}
 
 def note_state():
     """What the kernel says of this process's signals and rights."""
-    note("open files", open_files)
+    fields = "Sig[PBIC]|Umask|NoNew"
+    if not {is_threaded}:  # how many threads of gthread have served is chance
+        note("open files", open_files)
+        fields += "|Threads"
     with open("/proc/self/status") as file:
-        lines = [line.split() for line in file if re.match("Sig[PBIC]|Umask|Threads|NoNew", line)]
+        lines = [line.split() for line in file if re.match(fields, line)]
     for name, value in lines:
         note(name.strip(":"), lambda: value)
 
@@ -116,14 +119,15 @@ def server(number: int, folder: Path) -> Server:
     top += [line for line in drawn if not PER_PROCESS.search(line)]
     top += [held(name) for name in chance.sample(HELD, chance.choice((0, 0, 1, 1, 2)))]
     steps = [step(chance, maker, at == 0) for at in range(len(moves) + 1)]
-    source = [PRELUDE.format(notes=str(folder / "notes")), SERVING, *top, *steps]
+    serving = SERVING.replace("{is_threaded}", str(engine == "gthread"))
+    source = [PRELUDE.format(notes=str(folder / "notes")), serving, *top, *steps]
     source += [TASKS] if engine == "celery" else []
     return Server(number, engine, chance.choice(modes), "\n".join(source) + "\n", moves)
 
 
 def held(name: str) -> str:
     """A line that holds something, and has it asked for in each step."""
-    return f"HELD = {{**globals().get('HELD', {{}}), {name!r}: holding_app.HOLD[{name!r}]()}}"
+    return f"HOLDINGS[{name!r}] = holding_app.HOLD[{name!r}]()"
 
 
 def step(chance: random.Random, maker: Maker, is_first: bool) -> str:
@@ -133,11 +137,11 @@ def step(chance: random.Random, maker: Maker, is_first: bool) -> str:
         body.append(held(chance.choice(HELD)))
     name = f"step_{chance.getrandbits(32)}"
     asked = [
-        "for name, is_there in list(globals().get('HELD', {}).items()):",
+        "for name, is_there in list(HOLDINGS.items()):",
         "    note(name, is_there)",
         "note('leader', lambda: holding_app.leader)",
     ]
-    lines = indented([*exported([*body, "HELD = globals().get('HELD', {})"]), *asked])
+    lines = indented([*exported(body), *asked])
     return "\n".join([f"def {name}():", *lines, f"STEPS.append({name})"])
 
 

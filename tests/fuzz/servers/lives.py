@@ -85,7 +85,7 @@ class Serving:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.Signals[f"SIG{name}"])
         else:
-            self.expected += {"TTIN": 1, "TTOU": -1}.get(name, 0) if self.expected > 1 else 0
+            self.expected = max(1, self.expected + {"TTIN": 1, "TTOU": -1}.get(name, 0))
             self.group.send_signal(signal.Signals[f"SIG{name}"])
             gone = gone if name == "HUP" else set()
         stay = len(before) - len(gone) - (name == "TTOU" and len(before) > 1)
