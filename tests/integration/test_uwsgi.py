@@ -194,7 +194,9 @@ def test_starts_requests_and_collections_are_counted_and_none_is_lost_with_a_wor
     server.wait_for(lambda: killed not in server.workers() and len(server.workers()) == 2, "a new")
     found = server.wait_for_starts(3)
     assert found.total.requests == 6 and found.total.collections[2] >= counted.collections[2]
-    assert set(found.entries) == server.workers()
+    server.wait_for(
+        lambda: read_scoreboard(server.pid).entries.keys() == server.workers(), "their entries"
+    )
 
 
 @pytest.mark.interpreter
