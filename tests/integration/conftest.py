@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import TIMEOUT_S, Running, environment, listens, waits_in_select
-
-from pasture_tools.launch.ports import free_port
+from running import TIMEOUT_S, Running, environment, free_port, listens, waits_in_select
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 

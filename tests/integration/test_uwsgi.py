@@ -16,13 +16,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import TIMEOUT_S, Running, environment, listens, pasture
+from running import TIMEOUT_S, Running, environment, free_port, listens, pasture
 from test_metrics import roles_as_the_kernel_says
 
 from pasture.learning import file
 from pasture.scoreboard.reader import read_scoreboard
 from pasture_tools.doctor.evidence import gather
-from pasture_tools.launch.ports import free_port
 
 pytest.importorskip("pyuwsgi")
 
