@@ -54,47 +54,27 @@ in_child(churn)
     assert out == "an unknown allocator True True\nworked\n"
 
 
-def test_memory_that_the_interpreter_wraps_is_left_out(run_program, preload):
-    out = run_program(
-        COMB
-        + CHURN
-        + """
-plugged = _native.plug_malloc()
-print(plugged["allocator"])
-in_child(churn)
-""",
-        env=preload("other_malloc") | {"PYTHONMALLOC": "debug"},
-    )
-    assert out == "an unknown allocator\nworked\n"
-
-
-def test_a_library_that_claims_all_memory_is_not_believed_where_glibc_serves_it(
-    run_program, preload
-):
-    out = run_program(
-        COMB
-        + CHURN
-        + """
-plugged = _native.plug_malloc()
-print(plugged["allocator"], plugged["blocks"] > 800)
-in_child(churn)
-""",
-        env=preload("lying_names"),
-    )
-    assert out == "glibc True\nworked\n"
-
-
-def test_a_lie_about_who_serves_malloc_changes_a_name_and_nothing_else(run_program, preload):
-    out = run_program(
-        COMB
-        + CHURN
-        + PLUG
-        + """
-in_child(churn)
-""",
-        env=preload("lying_names", "other_malloc"),
-    )
-    assert out == "tcmalloc True True\nworked\n"
+@pytest.mark.parametrize(
+    ("names", "variables", "said"),
+    [
+        pytest.param(
+            *(("other_malloc",), {"PYTHONMALLOC": "debug"}, "an unknown allocator "),
+            id="memory that the interpreter wraps is left out",
+        ),
+        pytest.param(
+            *(("lying_names",), {}, "glibc True "),
+            id="one that claims all memory is not believed where glibc serves it",
+        ),
+        pytest.param(
+            *(("lying_names", "other_malloc"), {}, "tcmalloc True True\n"),
+            id="a lie about who serves malloc changes a name and nothing else",
+        ),
+    ],
+)
+def test_a_child_works_whatever_a_library_claims(run_program, preload, names, variables, said):
+    env = preload(*names) | variables
+    out = run_program(COMB + CHURN + PLUG + "in_child(churn)\n", env=env)
+    assert out.startswith(said) and out.endswith("\nworked\n")
 
 
 def test_where_no_file_can_be_opened_nothing_is_plugged_and_said_so(run_program, preload):

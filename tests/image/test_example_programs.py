@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 from images import make_environment
+from running import free_port, listens
 
 from matrix.redis_server import redis_server
-from pasture_tools.launch.ports import free_port, listens
 from pasture_tools.launch.session import Group
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -21,10 +21,10 @@ from pathlib import Path
 
 import pytest
 from images import BIN, STUB
+from running import free_port
 from test_image_containers import require_containers
 
 from pasture.proc import tree
-from pasture_tools.launch.ports import free_port
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 

@@ -23,11 +23,10 @@ from pathlib import Path
 import pytest
 from images import BIN, STUB, Images
 from redis import Redis
-from running import waits_in_select
+from running import free_port, listens, waits_in_select
 from test_image_site import PRELOAD, SITE
 
 from matrix.redis_server import redis_server
-from pasture_tools.launch.ports import free_port, listens
 from pasture_tools.launch.session import Group
 
 pytestmark = [pytest.mark.once, pytest.mark.integration, pytest.mark.timeout(600)]

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import TIMEOUT_S, Running, environment, listens, waits_in_select
-
-from pasture_tools.launch.ports import free_port
+from running import TIMEOUT_S, Running, environment, free_port, listens, waits_in_select
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
@@ -122,9 +120,9 @@ def _wait_until_signals_are_handled(server: Server) -> None:
     """Until each worker waits for connections: before it has its handlers it loses a signal.
 
     That is gunicorn's own race. A child that never waits, a process of an application's, is given
-    a second.
+    20 seconds.
     """
-    deadline = time.monotonic() + 1
+    deadline = time.monotonic() + 20
     while time.monotonic() < deadline and not all(map(waits_in_select, server.children())):
         time.sleep(0.005)
 

@@ -1,14 +1,18 @@
 """A program that a test has started: its log, its children, and its end for certain."""
 
+import fcntl
 import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import chdir
+from contextlib import chdir, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import patch
@@ -20,7 +24,7 @@ from pasture.errors import PastureError
 from pasture.scoreboard.layout import Snapshot
 from pasture.scoreboard.reader import read_scoreboard
 from pasture_tools.cli.run import command as pasture_run
-from pasture_tools.launch.ports import listens
+from pasture_tools.launch.ports import LOOPBACK, listens
 from pasture_tools.launch.session import Group, environment
 
 __all__ = [
@@ -28,6 +32,7 @@ __all__ = [
     "Running",
     "completed",
     "environment",
+    "free_port",
     "listens",
     "pasture",
     "waits_in_select",
@@ -35,6 +40,27 @@ __all__ = [
 
 TIMEOUT_S = 300  # of a machine at work, too
 PASTURE_RUN = [sys.executable, "-m", "pasture", "run"]
+PORTS = range(10_000, 32_000)
+"""Below those that the kernel gives to connections, and to whoever asks for any."""
+
+
+def free_port() -> int:
+    """A port that no other process of tests has or gets: each locks a byte of one file for it."""
+    file, own = _locks()
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with suppress(OSError), socket.socket() as probe:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            probe.bind((LOOPBACK, port))
+            if port not in own:
+                own.add(port)
+                return port
+
+
+@cache
+def _locks() -> tuple[int, set[int]]:
+    path = f"/tmp/pasture-tests-ports-{os.getuid()}"
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600), set()
 
 
 def completed(command: Sequence[object], **how: Any) -> subprocess.CompletedProcess[str]:

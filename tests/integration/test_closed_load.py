@@ -9,10 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import psutil
 import pytest
-from running import TIMEOUT_S
+from running import TIMEOUT_S, free_port
 
 from pasture.warmup.requests import Request
-from pasture_tools.launch.ports import free_port
 from pasture_tools.trial.client.closed_loop import ClosedLoop, prepare
 from pasture_tools.trial.client.record import Record
 from pasture_tools.trial.load import read_progress, read_result, sending

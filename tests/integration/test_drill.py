@@ -23,7 +23,7 @@ from pathlib import Path
 
 import celery
 import pytest
-from running import PASTURE_RUN, TIMEOUT_S, Running, environment, pasture
+from running import PASTURE_RUN, TIMEOUT_S, Running, environment, free_port, pasture
 
 from matrix.engines.environments import python_for
 from matrix.redis_server import redis_server
@@ -31,7 +31,6 @@ from pasture.errors import NotMeasurable
 from pasture.proc import tree
 from pasture.proc.cgroup import read_usage
 from pasture_lab.processes.cgroup import memory_group
-from pasture_tools.launch.ports import free_port
 from tests.integration.test_metrics import (
     PROGRAMS,
     REPOSITORY,
@@ -112,6 +111,8 @@ def fill(server, group):
 
 def eat(server, group):
     need(group)
+    for pid in tree.workers_of(server.pid):  # the kernel is to choose one of them
+        Path(f"/proc/{pid}/oom_score_adj").write_text("1000")
     threading.Thread(target=server.ask, args=("/eat",), daemon=True).start()
     server.wait_for(group.kills, "a kill")
     server.wait_for(lambda: len(tree.workers_of(server.pid)) >= 2, "a new worker")

@@ -6,10 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from running import Running, environment
+from running import Running, environment, free_port
 
 from pasture.sealing.policy import POLICIES
-from pasture_tools.launch.ports import free_port
 
 pytestmark = pytest.mark.once
 

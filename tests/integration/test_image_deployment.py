@@ -14,10 +14,9 @@ from pathlib import Path
 import psutil
 import pytest
 from images import Images
-from running import TIMEOUT_S, Running, environment
+from running import TIMEOUT_S, Running, environment, free_port
 
 from pasture.proc import smaps
-from pasture_tools.launch.ports import free_port
 from pasture_tools.proc.images import mapping_of, programs_of
 
 pytestmark = pytest.mark.once

@@ -16,9 +16,7 @@ import psutil
 import pytest
 from generations import refork, wait_for_roles
 from images import STUB, Images
-from running import TIMEOUT_S, Running, completed, environment, listens
-
-from pasture_tools.launch.ports import free_port
+from running import TIMEOUT_S, Running, completed, environment, free_port, listens
 
 pytestmark = pytest.mark.once
 

@@ -20,11 +20,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import TIMEOUT_S, completed, listens, pasture
+from running import TIMEOUT_S, completed, free_port, listens, pasture
 
 from pasture.errors import NoPrivilege
 from pasture.scoreboard.reader import read_scoreboard
-from pasture_tools.launch.ports import free_port
 
 parser = pytest.importorskip("prometheus_client.parser")
 

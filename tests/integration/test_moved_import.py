@@ -14,10 +14,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from running import completed, environment
+from running import completed, environment, free_port
 
 from pasture.servers.gunicorn.worker_user import as_worker_user
-from pasture_tools.launch.ports import free_port
 
 LEADERS = ("flock", "lockf", "exclusive file", "endless end", "port")
 HELD = (

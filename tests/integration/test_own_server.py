@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from running import Running, environment, listens, pasture
-
-from pasture_tools.launch.ports import free_port
+from running import Running, environment, free_port, listens, pasture
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 

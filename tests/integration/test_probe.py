@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from running import TIMEOUT_S, Running, environment, listens
+from running import TIMEOUT_S, Running, environment, free_port, listens
 
 from pasture.proc.tree import forked_workers
 from pasture.scoreboard.reader import read_scoreboard
-from pasture_tools.launch.ports import free_port
 
 pytestmark = [pytest.mark.once, pytest.mark.usefixtures("small_herd")]
 

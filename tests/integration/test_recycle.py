@@ -12,9 +12,7 @@ from pathlib import Path
 
 import gunicorn
 import pytest
-from running import TIMEOUT_S, Running, completed, environment
-
-from pasture_tools.launch.ports import free_port
+from running import TIMEOUT_S, Running, completed, environment, free_port
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 LIMIT_BYTES = 40 << 20

@@ -14,11 +14,10 @@ from pathlib import Path
 import fastjsonschema
 import psutil
 import pytest
-from running import TIMEOUT_S, completed
+from running import TIMEOUT_S, completed, free_port
 
 from pasture import errors
 from pasture_tools.cli.main import run
-from pasture_tools.launch.ports import free_port
 from pasture_tools.launch.session import Group
 from pasture_tools.trial.document import SCHEMA_FILE
 from pasture_tools.trial.plan import TrialPlan

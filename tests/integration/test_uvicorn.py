@@ -15,11 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from running import TIMEOUT_S, Running, completed, environment, listens
+from running import TIMEOUT_S, Running, completed, environment, free_port, listens
 
 from pasture.log_lines import WARM_UP_END, find
 from pasture.scoreboard.reader import read_scoreboard
-from pasture_tools.launch.ports import free_port
 
 pytest.importorskip("uvicorn")
 

@@ -16,13 +16,12 @@ from pathlib import Path
 
 import psutil
 import pytest
-from running import TIMEOUT_S, Running, environment, listens, pasture
+from running import TIMEOUT_S, Running, environment, free_port, listens, pasture
 from test_metrics import roles_as_the_kernel_says
 
 from pasture.learning import file
 from pasture.scoreboard.reader import read_scoreboard
 from pasture_tools.doctor.evidence import gather
-from pasture_tools.launch.ports import free_port
 
 pytest.importorskip("pyuwsgi")
 
@@ -212,7 +211,9 @@ def test_starts_requests_and_collections_are_counted_and_none_is_lost_with_a_wor
     server.wait_for(lambda: killed not in server.workers() and len(server.workers()) == 2, "a new")
     found = server.wait_for_starts(3)
     assert found.total.requests == 6 and found.total.collections[2] >= counted.collections[2]
-    assert set(found.entries) == server.workers()
+    server.wait_for(
+        lambda: read_scoreboard(server.pid).entries.keys() == server.workers(), "their entries"
+    )
 
 
 @pytest.mark.interpreter

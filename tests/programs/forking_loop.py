@@ -9,7 +9,7 @@ ITEMS = [{"id": 1000 + i, "name": f"item {i}"} for i in range(60_000)]
 
 def read(_):
     found = sum(item["id"] + len(item["name"]) for item in ITEMS)
-    time.sleep(0.7)
+    time.sleep(3)  # each worker gets one, and is seen on a busy machine, too
     return found
 
 

@@ -22,7 +22,6 @@ from pasture_tools.explain.extents import Windows
 from pasture_tools.explain.snapshot import NO_OWNER, RECORD, open_snapshot
 
 HEAD = {
-    "pid": os.getpid(),
     "policy": "seal",
     "hexversion": 0x030E0000,
     "fields": native().field_offsets(),
@@ -37,7 +36,7 @@ pytestmark = [pytest.mark.interpreter]
 def write(tmp_path: Path) -> Write:
     def write(records: Any = (), **head: Any) -> Path:
         rows = np.array(list(records), dtype=RECORD)
-        text = json.dumps({**HEAD, **head}).encode()
+        text = json.dumps({"pid": os.getpid(), **HEAD, **head}).encode()
         path = tmp_path / "snapshot"
         path.write_bytes(MAGIC + text + b"\n" + rows.tobytes())
         return path

@@ -1,6 +1,7 @@
 """Which inherited streams two processes would mix up: rules over what the kernel says of them."""
 
 import asyncio
+import gc
 import os
 import socket
 import subprocess
@@ -206,11 +207,20 @@ def test_python_describes_local_names_and_the_lack_of_one(monkeypatch: pytest.Mo
         assert open_files.peer(client.fileno()) == f"\0pasture-test-{os.getpid()}"
 
 
+@pytest.fixture
+def only_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that another test has left in this process counts for nothing."""
+    gc.collect()
+    every = open_files.open_files
+    old = {number for number, _ in every()}
+    monkeypatch.setattr(open_files, "open_files", lambda: [f for f in every() if f[0] not in old])
+
+
 def kinds() -> list[Reason]:
     return [hazard.kind for hazard in streams.undividable(open_files.open_files())]
 
 
-def test_a_dialogue_by_pipes_is_a_hazard_until_it_ends() -> None:
+def test_a_dialogue_by_pipes_is_a_hazard_until_it_ends(only_new: None) -> None:
     assert kinds() == []
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as writes_only:
         assert kinds() == []
@@ -222,7 +232,7 @@ def test_a_dialogue_by_pipes_is_a_hazard_until_it_ends() -> None:
 
 
 def test_a_loop_of_another_language_is_a_hazard_until_it_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
+    only_new: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[bool] = []
     members = {"is_closed": lambda self: bool(ended)}
