@@ -212,8 +212,9 @@ def _is_name(address: str) -> bool:
 
 
 def _is_written_only(one: Socket) -> bool:
-    """Whether the stream has sent and not received, as for logging over TCP. It has no answers to
-    mix up, and its client, which never reads, would lose what it writes.
+    """Whether the stream has sent and not received, as for logging over TCP.
+
+    It has no answers to mix up, and its client, which never reads, would lose what it writes.
     """
     return one.received == 0 and one.acked > 1
 
@@ -257,9 +258,7 @@ def undividable(files: Files) -> Iterator[Hazard]:
 
 
 def loops(*, are_foreign: bool) -> Iterator[Hazard]:
-    """Event loops that are not closed: asyncio's own, or those of other libraries, whose epolls
-    cannot be replaced.
-    """
+    """Open event loops: asyncio's, or those of other libraries, whose epolls cannot be replaced."""
     events: Any = sys.modules.get("asyncio.events")
     own: Any = getattr(sys.modules.get("asyncio.base_events"), "BaseEventLoop", None)
     kinds = type.__subclasses__(events.AbstractEventLoop) if events is not None else ()

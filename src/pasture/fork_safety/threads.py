@@ -1,7 +1,8 @@
-"""The other threads of a process, waiting or running. A thread waits if the kernel did not run it
-at all while the interpreter's lock was free: it is in a call that has released the lock, and cannot
-touch an object before it gets the lock again. docs/internals/threads.md says what each step of the
-seal needs.
+"""The other threads of a process, waiting or running.
+
+A thread waits if the kernel did not run it at all while the interpreter's lock was free: it is in a
+call that has released the lock, and cannot touch an object before it gets the lock again.
+docs/internals/threads.md says what each step of the seal needs.
 """
 
 from __future__ import annotations

@@ -68,8 +68,9 @@ class Attempts:
         self._level = max(0, self._level - 1)
 
     def failed(self, now: float, refusal: str = "") -> str:
-        """Record a failure; returns the time of the next try, in words. A `refusal` is a worker's
-        reason; two equal ones in a row are the application's fault.
+        """Record a failure; returns the time of the next try, in words.
+
+        A `refusal` is a worker's reason; two equal ones in a row are the application's fault.
         """
         wait_s = self._backoff.failed(now)
         if refusal and refusal == self._refusal:

@@ -120,8 +120,9 @@ def _once_more(step: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @_once_more
 def _at_end(can_leave: bool) -> tuple[Ending, float]:
-    """The work of the last atexit function, after threads were joined. Returns the next step, and
-    the seconds for which locks may still be waited for.
+    """The work of the last atexit function, after threads were joined.
+
+    Returns the next step, and the seconds for which locks may still be waited for.
     """
     wait = open_files.LockWait(LOCK_LIMIT_S)
     if not (_installed and can_leave):

@@ -57,8 +57,8 @@ def dask_setup(nanny: Any) -> None:
 
 
 def preload_list(variable: str, configured: object) -> str:
-    """PASTURE_PRELOAD for the forkserver: the variable, or Dask's configuration, which is a list of
-    names or a string with commas, as in `DASK_PASTURE__PRELOAD`.
+    """PASTURE_PRELOAD for the forkserver: the variable, or Dask's list of names or string with
+    commas.
     """
     if variable:
         return variable

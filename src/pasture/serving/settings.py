@@ -1,5 +1,7 @@
-"""The settings of a server process, a row each. Reading, writing, the options of `pasture run` and
-the arguments of `configure()` follow from the row.
+"""The settings of a server process, a row each.
+
+Reading, writing, the options of `pasture run` and the arguments of `configure()` follow from the
+row.
 
 `pasture run` and `pasture try` reach the server only through the variables, which survive its exec
 and its own exec for an upgrade.

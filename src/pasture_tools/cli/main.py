@@ -197,8 +197,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Open /dev/null for streams that the caller closed. Else the first file that is opened takes
-    their number, and receives the output.
+    """Open /dev/null for streams that the caller closed.
+
+    Else the first file that is opened takes their number, and receives the output.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

@@ -73,8 +73,9 @@ def command(pid: int | None, json_file: Path | None, **figures: Any) -> None:
 
 
 def _running(pid: int) -> dict[str, Any]:
-    """The memory of a worker, and of all other processes with the shared memory. Raises a
-    UsageError without a worker, and NoPrivilege.
+    """The memory of a worker, and of all other processes with the shared memory.
+
+    Raises a UsageError without a worker, and NoPrivilege.
     """
     tree.require_memory_of(pid)
     server = server_of(pid, "size")

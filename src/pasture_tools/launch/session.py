@@ -125,8 +125,10 @@ class Group:
         timeout_s: float,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Wait until a condition holds. Args: what: the error's text, for a condition that did not
-        hold.
+        """Wait until a condition holds.
+
+        Args:
+            what: the error's text, for a condition that did not hold.
             pause: sleeps for the given seconds; may raise to interrupt the wait.
 
         Raises:
@@ -277,8 +279,9 @@ def last_exception(log: str) -> str | None:
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that is set by the signals that end a command: Ctrl-C, kill, a closed terminal. The
-    handler only sets it; code checks it wherever it waits, and first ends its processes. So a
+    """An event that is set by the signals that end a command: Ctrl-C, kill, a closed terminal.
+
+    The handler only sets it; code checks it wherever it waits, and first ends its processes. So a
     second signal cannot cut that short. If no code checks it for a second, as in a long
     computation, KeyboardInterrupt is raised. In the main thread.
     """
@@ -307,8 +310,10 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 class _Stop(threading.Event):
-    """An event that notes whether code has seen it set. Attributes: is_seen: seen set, so that the
-    code ends by itself.
+    """An event that notes whether code has seen it set.
+
+    Attributes:
+        is_seen: seen set, so that the code ends by itself.
     """
 
     def __init__(self) -> None:

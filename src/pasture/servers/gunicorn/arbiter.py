@@ -148,8 +148,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._lifespan.end()
 
     def reap_workers(self) -> None:
-        """Reap workers that have ended. The first that could not boot halts the server. gunicorn
-        raises for each of them, also while it halts, and then loses its exit status.
+        """Reap workers. The first that could not boot halts the server: gunicorn would raise for
+        each.
         """
         while True:
             try:

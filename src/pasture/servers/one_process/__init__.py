@@ -1,5 +1,6 @@
-"""Servers that serve in one process: they have nothing to share, which is logged once. A module
-each, whose import is the switch, as for an engine.
+"""Servers that serve in one process: they have nothing to share, which is logged once.
+
+A module each, whose import is the switch, as for an engine.
 """
 
 from __future__ import annotations
