@@ -22,14 +22,7 @@ from typing import Any
 from pasture.errors import UnsupportedInterpreter
 from pasture.fork_safety import inherited, own_files, own_memory
 from pasture.fork_safety.library import instances
-from pasture.fork_safety.open_files import (
-    Files,
-    Socket,
-    describe,
-    name_of,
-    open_files,
-    pipe_ends,
-)
+from pasture.fork_safety.open_files import Files, Socket, describe, name_of, open_files, pipe_ends
 from pasture.interpreter import native
 from pasture.reasons import SHARED, Hazard, Reason
 

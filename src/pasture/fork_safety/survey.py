@@ -157,9 +157,7 @@ def _databases(files: Files) -> Iterator[Hazard]:
     for number, what in files:
         if stat.S_ISREG(what.st_mode) and _begins(number) == _SQLITE_HEADER:
             yield Hazard(
-                f"the open SQLite database {name_of(number)}",
-                CLOSE_OR_OPEN,
-                Reason.DATABASE,
+                f"the open SQLite database {name_of(number)}", CLOSE_OR_OPEN, Reason.DATABASE
             )
 
 

@@ -164,8 +164,7 @@ def _hidden_or_gone(pid: int) -> NoPrivilege | ProcessEnded:
     return NoPrivilege(
         f"/proc hides process {pid} from this user",
         hint=privilege.hint(
-            "CAP_SYS_PTRACE",
-            "run pasture as its user or as root; /proc is mounted with hidepid",
+            "CAP_SYS_PTRACE", "run pasture as its user or as root; /proc is mounted with hidepid"
         ),
     )
 

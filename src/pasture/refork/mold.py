@@ -141,10 +141,7 @@ def _is_worth_plugging() -> bool:
 
 
 def fork_for(
-    channel: Channel,
-    before_fork: Callable[[Start], Any],
-    alive: Callable[[], None],
-    idle_s: float,
+    channel: Channel, before_fork: Callable[[Start], Any], alive: Callable[[], None], idle_s: float
 ) -> Start | None:
     """Fork a worker for each order, until the channel is closed.
 

@@ -26,8 +26,7 @@ _HINT = "as in 50,500,2000: requests that a worker has served, by generation"
 class Schedule:
     """Requests by generation."""
 
-    # Numbers of at least 1; the last one counts for all later generations.
-    limits: tuple[int, ...]
+    limits: tuple[int, ...]  # numbers of at least 1; the last one counts for all later generations
 
     def limit(self, level: int) -> int:
         """Requests that make a worker a candidate after `level` successful rollouts."""

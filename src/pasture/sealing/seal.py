@@ -32,13 +32,7 @@ from pasture.sealing import child, exit, gc_settings, headroom
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import SealReport, StepReport, show_report
-from pasture.sealing.steps import (
-    HEAP_STEPS,
-    Counts,
-    HeapStep,
-    StepResult,
-    left_out_besides,
-)
+from pasture.sealing.steps import HEAP_STEPS, Counts, HeapStep, StepResult, left_out_besides
 
 if TYPE_CHECKING:
     from pasture.warmup.warmup import WarmUpReport
@@ -185,9 +179,7 @@ def _survey(
 
 
 def _prepare(
-    name: PrepareStep,
-    warm_up: WarmUp | None,
-    closing: Callable[[], tuple[Counts, tuple[str, ...]]],
+    name: PrepareStep, warm_up: WarmUp | None, closing: Callable[[], tuple[Counts, tuple[str, ...]]]
 ) -> StepReport:
     if name == "warm-up" and warm_up is None:
         return _not_taken(name, Reason.NO_REQUESTS, "no requests were given")

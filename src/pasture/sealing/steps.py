@@ -192,11 +192,7 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),
     "plug-malloc": HeapStep(_plug_malloc, is_native=True, peak=Peak(0.01), holds_plugs=True),
     "plug-pymalloc": HeapStep(
-        _plug_pymalloc,
-        is_native=True,
-        peak=Peak(0.01),
-        holds_plugs=True,
-        part="plugging of pools",
+        _plug_pymalloc, is_native=True, peak=Peak(0.01), holds_plugs=True, part="plugging of pools"
     ),
     # Last: the earlier steps have written all that they write.
     "huge-pages": HeapStep(_collapse, is_native=True),

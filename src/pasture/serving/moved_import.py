@@ -111,10 +111,7 @@ def announce_plain(why: str, settings: ServerSettings, log: Log = write_to_log) 
     """Report in the log and on the scoreboard that this start is as without pasture."""
     log(logging.WARNING, NO_SEAL % f"plain, because {why}")
     report = SealReport(
-        *(current(), settings.policy.name, False, why),
-        round=0,
-        steps=(),
-        why=Reason.PLAIN,
+        *(current(), settings.policy.name, False, why), round=0, steps=(), why=Reason.PLAIN
     )
     show_report(report)
     write_copy(report, settings.report_file, log)

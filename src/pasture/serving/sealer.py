@@ -210,9 +210,7 @@ class Sealer:
             return
         with self._forking():
             step = proving.prove(
-                *(served[0], self._settings, play, self._start_again),
-                log=self._log,
-                reaped=reaped,
+                *(served[0], self._settings, play, self._start_again), log=self._log, reaped=reaped
             )
         if step is not None:
             recorder.show_probe("passed" if step.failed is None else "failed")

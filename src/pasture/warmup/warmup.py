@@ -49,8 +49,7 @@ class Answer:
 
     request: Request
     status: int | None  # status of the response; None without one
-    # The application's exception, or why it was stopped; else None.
-    error: str | None
+    error: str | None  # the application's exception, or why it was stopped; else None
     seconds: float
     changed: tuple[str, ...] = ()  # its changes of the process, which were undone
 

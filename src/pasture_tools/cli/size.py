@@ -34,10 +34,7 @@ _BETWEEN_S = 0.05
     "--parent", metavar="SIZE", default="0", help="Memory of the parent with all that is shared."
 )
 @click.option(
-    "--peak",
-    default=1.0,
-    show_default=True,
-    help="Times a worker's memory, at its worst.",
+    "--peak", default=1.0, show_default=True, help="Times a worker's memory, at its worst."
 )
 @click.option(
     "--limit", metavar="SIZE|cgroup", default=sizing.CGROUP, show_default=True, help="Of memory."

@@ -27,12 +27,7 @@ from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.refork.promotion import has_answered
 from pasture.servers.gunicorn.refork.refork import Refork
-from pasture.servers.gunicorn.refork.spawn import (
-    HoldsHazard,
-    LoadEnded,
-    NotLoaded,
-    SpawnFailed,
-)
+from pasture.servers.gunicorn.refork.spawn import HoldsHazard, LoadEnded, NotLoaded, SpawnFailed
 from pasture.serving.settings import ServerSettings
 
 _ABLE = (

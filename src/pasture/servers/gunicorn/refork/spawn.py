@@ -217,11 +217,7 @@ class Spawner:
         """
         worker, there = self._prepare_spawn(generation)
         files = (there.fileno(), worker.handle.tmp.fileno())
-        values = {
-            "age": worker.handle.age,
-            "slot": astuple(worker.slot),
-            "generation": generation,
-        }
+        values = {"age": worker.handle.age, "slot": astuple(worker.slot), "generation": generation}
         sent = mold is not None and mold.channel.send("spawn", files, **values)
         there.close()
         answer = self._await_spawn(worker, mold) if mold is not None and sent else CLOSED
