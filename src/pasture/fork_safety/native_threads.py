@@ -46,7 +46,7 @@ class NativeThread(NamedTuple):
     # Name and version of the package whose code it runs, or a library's file name; "" where that is
     # not known.
     package: str
-    files: tuple[str, ...]  # of the code on its stack, outermost first, without the system's
+    files: tuple[str, ...]  # files on its stack, outermost first, without the system's
     began: tuple[str, ...]  # file of the function that it began with; none where that is not known
 
 

@@ -42,7 +42,7 @@ Isolate = Callable[[tuple[tuple[int, int], ...], tuple[int, ...]], None]
 @dataclass(frozen=True, slots=True)
 class _Noted:
     sockets: frozenset[tuple[int, int]]  # number and inode of each that may be shared at a fork
-    shared: tuple[tuple[int, int], ...]  # of the streams that were shared when this was noted
+    shared: tuple[tuple[int, int], ...]  # streams that were shared when this was noted
     epolls: tuple[int, ...]
     isolate: Isolate
 

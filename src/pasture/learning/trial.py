@@ -44,7 +44,7 @@ _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 _COMPARED = frozenset((str, bytes, int, float, tuple))
 
 Report = Mapping[str, tuple[str, str]]
-"""By entry, its error or "", and a digest of the values of the modules that it imported."""
+"""The error of each entry or "", and a digest of the values of modules that it imported."""
 
 
 def tried(lines: Sequence[str]) -> dict[str, str]:

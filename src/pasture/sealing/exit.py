@@ -82,7 +82,7 @@ def watch() -> None:
 
 
 def take_over_files() -> None:
-    """Have this forked process write what open files have buffered."""
+    """Make this forked process write the buffers of its open files."""
     global _owner
     _owner = os.getpid()
 
@@ -155,7 +155,7 @@ def flush_open_files_too() -> None:
 
 
 def before_leaving(work: LastWork) -> None:
-    """Have a function called when a process leaves. The latest counts."""
+    """Call a function when a process leaves. The latest counts."""
     global _last_work
     _last_work = work
 

@@ -33,7 +33,7 @@ log = logging.getLogger("distributed.nanny")
 
 
 def dask_setup(nanny: Any) -> None:
-    """Have this process's workers forked from a sealed forkserver. Called once for each nanny."""
+    """Fork this process's workers from a sealed forkserver. Called once for each nanny."""
     if is_off():
         return
     method = dask.config.get(METHOD)

@@ -28,7 +28,7 @@ _MAX_LINKS = 40
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
 _MIN_ROOM_BYTES = 1 << 20  # for logs, lists of requests and answers
 _ANOTHER_FOLDER = "set TMPDIR to a folder of yours with room in it"
-_MAX_NAME_CHARACTERS = 200  # of 255 characters; the rest is for the suffix
+_MAX_NAME_CHARACTERS = 200  # the suffix gets the rest of 255
 
 
 def write(path: Path, content: str | bytes) -> None:

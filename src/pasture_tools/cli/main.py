@@ -183,7 +183,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except PastureError as error:
         return complain(error)
     except click.ClickException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2 on; its message is the help
+        if (
+            type(error).__name__ == "NoArgsIsHelpError"
+        ):  # click 8.2 and later; its message is the help
             error.show()
             return error.exit_code
         return complain(_as_ours(error))

@@ -71,7 +71,7 @@ class Evidence:
     huge_pages: str  # content of transparent_hugepage/enabled; "" if there is no such file
     packages: frozenset[str] = frozenset()  # packages of files that the master has mapped
     seal: SealSeen | None = None  # pasture's work in the master; None for a server without pasture
-    notes: Notes | None = None  # of a command that doctor started; else None
+    notes: Notes | None = None  # notes of a command that doctor started
     # Modules that every worker imported after the fork, by the notes.
     imported: tuple[str, ...] = ()
     modules: tuple[Module, ...] = ()  # files that are extensions for the stable ABI

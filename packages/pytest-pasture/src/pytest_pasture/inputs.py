@@ -115,7 +115,7 @@ class Inputs:
 
     def __init__(self) -> None:
         self.started_ns = _started_ns()
-        """What was written later may have been read before; by the wall's clock."""
+        """The start: files that were written later may have been read before."""
         self._read: set[str] = set()
         self._written: set[str] = set()
         self._listed: set[str] = set()

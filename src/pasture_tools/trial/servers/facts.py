@@ -27,7 +27,7 @@ STOCK = "stock"
 TRIED: Mapping[str, Policy] = MappingProxyType(
     {PLAIN: Policy(PLAIN, "what you have today: the server's own command"), **POLICIES}
 )
-"""What a trial can run, by name."""
+"""All that a trial can run, by name."""
 
 NEVER = re.compile(r"(?!)")
 """Matches nothing."""

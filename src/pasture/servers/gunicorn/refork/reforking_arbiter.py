@@ -83,7 +83,7 @@ class ReforkingArbiter(SealingArbiter):
         if asgi.is_of(self.worker_class, cooperative.OF_GEVENT) and gevent_has_patched():
             return "gevent's patches are in before pasture's: leave them out of gunicorn.conf.py"
         try:
-            native().adopt_orphans()  # of molds; processes in between do not inherit this
+            native().adopt_orphans()  # workers of molds; processes in between do not inherit this
         except UnsupportedInterpreter as error:
             return error.message
         except OSError as error:
