@@ -72,11 +72,7 @@ class Group:
         except (OSError, ValueError) as error:
             raise ServerFailed(f"cannot run {command[0]}: {error}", hint="check its path") from None
         try:
-            kind, _, value = self._read_line().partition(" ")
-            if kind != "pid":
-                why = value or "its guard ended at once"
-                raise ServerFailed(f"cannot run {command[0]}: {why}", hint="check its path")
-            self.pid = int(value)
+            self.pid = self._read_pid(command[0])
         except BaseException:
             self._close()
             raise
@@ -190,6 +186,13 @@ class Group:
             self.exit_code()
             os.close(self._report)
             self._report = -1
+
+    def _read_pid(self, program: str) -> int:
+        kind, _, value = self._read_line().partition(" ")
+        if kind != "pid":
+            why = value or "its guard ended at once"
+            raise ServerFailed(f"cannot run {program}: {why}", hint="check its path")
+        return int(value)
 
     def _read_line(self) -> str:
         """The next line of the guard's report; "" at its end."""
