@@ -276,6 +276,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         if running:
             self._start_control_server()
 
+    def _import_control_server(self) -> None:
+        """Import what the control socket will import, except before the library is patched."""
+        disabled = getattr(self.cfg, "control_socket_disable", True)
+        if not disabled and not cooperative.is_cooperative(self.worker_class):
+            importlib.import_module("gunicorn.ctl.server")
+
     def _warm_up(self) -> WarmUpReport:
         application = self.app.wsgi()
         protocol = protocol_of(self.worker_class, application)
@@ -295,9 +301,3 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _host(self) -> str:
         address = self.cfg.address[0]
         return host_at(*address[:2]) if isinstance(address, tuple) else "localhost"
-
-    def _import_control_server(self) -> None:
-        """Import what the control socket will import, except before the library is patched."""
-        disabled = getattr(self.cfg, "control_socket_disable", True)
-        if not disabled and not cooperative.is_cooperative(self.worker_class):
-            importlib.import_module("gunicorn.ctl.server")
