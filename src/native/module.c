@@ -1,6 +1,6 @@
 /* The module pasture._native: its constants, and the methods of all topics (module.h).
  *
- * On an interpreter that is not supported it can be imported all the same: UNSUPPORTED then says
+ * On an interpreter that is not supported it can still be imported: UNSUPPORTED then says
  * why, and there is nothing to call. So it is in a sub-interpreter: what the extension keeps belongs to
  * the main one, and there objects of both would meet. It ends with that one, too.
  */

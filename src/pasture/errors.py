@@ -1,8 +1,7 @@
 """Every error that pasture raises on purpose, in one hierarchy.
 
-Each class stands for one thing that can get in a user's way and carries the exit code
-that the command line ends with. Each instance says what happened and, as `hint`, what to
-do about it. A user never sees a traceback for one of these.
+Each class stands for one obstacle of a user and carries the command's exit code. Each instance has
+a message and, as `hint`, the remedy. A user never sees a traceback for one of these.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
 DOCS_URL = ""
-"""Of a release's documentation, without a slash at the end; "" until there is one: then help and
-messages name no page."""
+"""Address of the documentation, without a final slash; "" shows no page in help and messages.
+"""
 
 ERROR, HINT = "error: ", "hint: "
-"""How the lines start with which a program ends on such an error, on its stderr."""
+"""Prefixes of a program's last lines on stderr after such an error."""
 
 
 def see(page: str) -> str:
-    """Words that name a page of the documentation, behind a sentence; "" without one."""
+    """Words that name a page of the documentation, for the end of a sentence; "" without one."""
     return f" ({DOCS_URL}/docs/{page}.html)" if DOCS_URL else ""
 
 
 def guess(word: str, known: Iterable[str]) -> str:
-    """`did you mean X? `, with which a hint begins; "" where no known word is like it."""
-    import difflib  # few processes need it, and each that is sealed would have it
+    """`did you mean X? `, the start of a hint; "" without a similar word."""
+    import difflib  # imported now: few processes need it, and a seal would keep it
 
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"did you mean {near[0]}? " if near else ""
@@ -51,13 +50,13 @@ class PastureError(Exception):
 
 
 def refused(error: BaseException) -> PastureError | None:
-    """The words for what the system does not have; None where an error has another cause."""
+    """Words for an error by a lack of resources; None for another cause."""
     import errno
     import os
 
     hints = {
         errno.EMFILE: "raise the limit of open files: ulimit -n",
-        errno.ENFILE: "the whole system has no more: end what keeps files open",
+        errno.ENFILE: "the whole system has reached its limit: end programs that keep files open",
         errno.ENOMEM: "end other programs, or raise the limit of this one",
         errno.EAGAIN: "raise the limit of processes: ulimit -u",
         errno.ENOSYS: "the kernel, or a filter of system calls, lacks one that pasture needs",
@@ -74,7 +73,7 @@ def refused(error: BaseException) -> PastureError | None:
 
 
 class UsageError(PastureError):
-    """An option, argument or file given by the user makes no sense."""
+    """An option, argument or file of the user's is wrong."""
 
     exit_code = 2
 
@@ -148,7 +147,7 @@ class SealFailed(PastureError):
 
 
 class ProcessEnded(PastureError):
-    """A process ended, or began to end, while it was looked at."""
+    """A process ended, or began to end, while it was read."""
 
     exit_code = 14
 

@@ -1,8 +1,7 @@
-"""Full garbage collections that write to no surviving object.
-
-The extension does the work. This module says when: when asked for, every time (`install`), or
-between requests. Young collections stay CPython's own. docs/collector.md says what changes for
-users; docs/internals/collector.md says how it works.
+"""Full garbage collections that write to no surviving object. The extension does the work. This
+module owns the moment: on request, always (`install`), or between requests. Young collections stay
+CPython's own. docs/collector.md says what changes for users; docs/internals/collector.md says how
+it works.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class History:
     """The work of the out-of-line collector in this process, and before the fork in its parent."""
 
     collections: int  # number of full collections run out of line
-    skipped: int  # number left to the built-in collector for want of working memory
+    skipped: int  # number left to the built-in collector because working memory was missing
     declined: int  # number left to the built-in collector because of other interpreters
     # Whether the last one started with a walk from the known roots. It does not where most of the
     # heap is frozen.

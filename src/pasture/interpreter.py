@@ -1,7 +1,7 @@
-"""Which interpreter this is, and whether its heap may be touched.
+"""The interpreter of this process, and whether its heap may be changed.
 
-Owns the one import of the extension. Everything else asks `native()`, so that pasture can
-be imported, and explain itself, where the extension cannot.
+Owns the only import of the extension. All else calls `native()`, so that pasture can be imported,
+and report the reason, where the extension cannot.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ except ImportError as error:
     _IMPORT_ERROR = str(error)
 
 _fits: ModuleType | None = None
-"""The extension whose layout was found to fit: the check writes to half a megabyte, so that a
-child had better not repeat it."""
+"""The extension, once checked: the check writes to half a megabyte, once for all children."""
 
 SUPPORTED = "CPython 3.11 to 3.15 with the GIL"
 FIRST_IMMORTAL = (3, 12)
@@ -41,8 +40,8 @@ class Interpreter:
     version: str  # three numbers, as in "3.14.2"
     free_threaded: bool  # built without the GIL
     has_immortality: bool  # objects can be exempt from reference counting
-    unsupported: str | None  # why its heap may not be touched; None if it may
-    why: Reason | None = None  # the code of that
+    unsupported: str | None  # why its heap must not be changed, or None
+    why: Reason | None = None  # the code of `unsupported`
 
     def __str__(self) -> str:
         threading = " (free-threaded)" if self.free_threaded else ""
@@ -64,7 +63,7 @@ def current() -> Interpreter:
 
 @functools.cache  # a seal asks for it fifty times
 def native() -> ModuleType:
-    """The extension, its layout checked against this interpreter. Once found it is not asked again.
+    """The extension, with its layout checked against this interpreter, once.
 
     Raises:
         UnsupportedInterpreter: it is missing for this interpreter, or must not be used.
@@ -77,7 +76,7 @@ def native() -> ModuleType:
 
 
 def hint_for(why: Reason | None) -> str:
-    """The remedy for an extension that refuses for this reason; "" where its sentence says it."""
+    """The remedy for an extension that refuses for this reason; "" if its sentence has it."""
     if why is Reason.SUB_INTERPRETER:
         return "call it in the main interpreter (mod_wsgi: WSGIApplicationGroup %{GLOBAL})"
     return "" if why is Reason.BUILD else f"use {SUPPORTED}"
@@ -122,12 +121,12 @@ def _implementation() -> str:
 
 
 def _is_free_threaded() -> bool:
-    # Not sysconfig, nor platform: they would be imported for this alone, and sealed in.
+    # Not sysconfig or platform, which would be imported only for this, and sealed in.
     return "t" in sys.abiflags
 
 
 def _refusal() -> tuple[Reason, str] | None:
-    """A code and a sentence if the heap may not be touched; None if it may be."""
+    """A code and a sentence if the heap must not be changed, else None."""
     if sys.implementation.name != "cpython":
         return Reason.UNSUPPORTED, f"{_implementation()} keeps its heap in another way than CPython"
     if _is_free_threaded():

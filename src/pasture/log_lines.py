@@ -1,8 +1,8 @@
 """pasture's logger, and the lines of a server's log that `pasture try` reads again.
 
 One format writes each line and finds it. A format has a `%s` for each value. In the log `pasture: `
-is put before it, by the handler of `pasture`'s logger, or as `PREFIX` in a logger of the server's.
-Lists that are too long for a line or a log are cut here.
+comes before it, from the handler of `pasture`'s logger, or as `PREFIX` in a logger of the server's.
+Cuts lists that are too long for a line or a log.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Log = Callable[[int, str], object]
 
 
 def write_to_log(level: int, line: str) -> None:
-    """Into pasture's own log."""
+    """Write a line to pasture's own log."""
     log.log(level, "%s", line)
 
 
 def enable(logger: object) -> None:
     """Have a server's logger write again, after the import of an application in its parent.
 
-    Without a preload the application's configuration disables it in workers alone.
+    Without a preload the application's configuration disables it only in workers.
     """
     if isinstance(logger, logging.Logger):
         logger.disabled = False

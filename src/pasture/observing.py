@@ -1,6 +1,6 @@
-"""What code asks this process for, while it is loaded: modules, files, what audit events name.
+"""The requests of code while it is loaded: modules, files, objects of audit events.
 
-One finder, one scope of audit events, and the question whose code asks.
+Owns one finder, one scope of audit events, and the search for the code that asks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INSTALLED = ("/site-packages/", "/dist-packages/")
 
 
 class Finder:
-    """Notes the names of modules that are looked for, and finds none."""
+    """Notes the names of modules that are looked up, and finds none."""
 
     def __init__(self, note: Callable[[str], object]) -> None:
         self._note = note
@@ -31,7 +31,7 @@ class Finder:
         sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
-        """Also where it is not installed."""
+        """Remove the finder, if it is installed."""
         with suppress(ValueError):
             sys.meta_path.remove(self)
 
@@ -54,7 +54,7 @@ class Audit:
         self._is_open = True
 
     def start_or_refuse(self) -> bool:
-        """Whether it hears: a hook of the program's may refuse one more, or raise any exception."""
+        """Start; returns whether that worked: a hook of the program's may refuse another one."""
         self._is_hooked = self._is_open = native().add_audit_hook(self._hook)
         return self._is_open
 
@@ -74,7 +74,7 @@ class Audit:
 
 
 def asker(passes_on: Callable[[FrameType], bool]) -> FrameType | None:
-    """The nearest frame of the callers that does more than pass on what another one asks for."""
+    """The nearest caller's frame that does not only pass on another one's request."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and passes_on(frame):
         frame = frame.f_back
@@ -82,12 +82,12 @@ def asker(passes_on: Callable[[FrameType], bool]) -> FrameType | None:
 
 
 def is_installed(file: str) -> bool:
-    """Whether a file, or what was compiled under its name, was installed."""
+    """Whether a file, or code that was compiled under its name, was installed."""
     return any(part in file for part in INSTALLED)
 
 
 def is_of_import(frame: FrameType) -> bool:
-    """Whether it is one of the import system's."""
+    """Whether a frame belongs to the import system."""
     return frame.f_code.co_filename.startswith("<frozen importlib")
 
 
@@ -102,7 +102,7 @@ def is_importing(outer: FrameType | None = None) -> bool:
 
 
 def asker_besides(on_the_way: Collection[str]) -> str:
-    """The name of the module that asks: none of these, unless they are all there is."""
+    """The name of the module that asks, other than these if possible."""
 
     def passes_on(frame: FrameType) -> bool:
         name = frame.f_globals.get("__name__")

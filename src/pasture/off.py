@@ -1,7 +1,7 @@
 """The switch: `PASTURE=off` in the environment means plain Python. Each entry asks here first.
 
-Owns the words and the variables. `PASTURE_POLICY=off` counts as well, since it cannot mean anything
-else. Invariant: the question has no effect and raises nothing.
+Owns the words and the variables. `PASTURE_POLICY=off` counts as well. Invariant: the check has no
+effect and does not raise.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 VARIABLE = "PASTURE"
 WORDS = ("0", "off", "false", "no")
-"""In small or large letters."""
+"""Words for off, in any case."""
 
 _POLICY = "PASTURE_POLICY"
 
 
 def why(environ: Mapping[str, str] = os.environ) -> str | None:
-    """The variable that switches pasture off, as a reason; None where pasture is not off."""
+    """The variable that switches pasture off, as a reason, or None."""
     if _is_off(environ, VARIABLE):
         return f"{VARIABLE}={environ[VARIABLE].strip()} is set"
     if _is_off(environ, _POLICY):

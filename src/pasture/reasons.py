@@ -1,7 +1,7 @@
-"""Codes of reasons, for programs: why a step was not taken, and what does not survive a fork.
+"""Codes of reasons, for programs: for steps that were not taken, and for hazards of a fork, which
+`Hazard` describes.
 
-`Hazard` is one thing of the latter sort. Each has a sentence for people next to it. No module
-matches sentences of another one.
+Each has a sentence for people next to it. No module matches sentences of another one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from types import MappingProxyType
 class Reason(StrEnum):
     """Stable: the report of a seal carries it."""
 
-    # Why a step of a seal was not taken, or the heap is not sealed.
+    # Reasons for a step that was not taken, or for a heap that is not sealed.
     NOT_STARTED = "not-started"
     """The seal as a whole has a reason."""
     POLICY = "policy"
     PLAIN = "plain"
-    """The application's import holds what a fork breaks: the server starts as without pasture."""
+    """The application's import holds hazards of a fork: the server starts as without pasture."""
     OFF = "off"
     """`PASTURE=off` is set."""
     NO_REQUESTS = "no-requests"
@@ -34,13 +34,13 @@ class Reason(StrEnum):
     UNAVAILABLE = "unavailable"
     """This build of the interpreter, or its allocator, lacks what the step needs."""
 
-    # Why the extension does not work on an interpreter.
+    # Reasons for an extension that does not work on an interpreter.
     UNSUPPORTED = "unsupported"
     BUILD = "build"
-    """It works once it is built there."""
+    """The extension works once it is built there."""
     SUB_INTERPRETER = "sub-interpreter"
 
-    # Things that do not survive a fork.
+    # Hazards of a fork.
     CONNECTION = "connection"
     TRANSACTION = "transaction"
     DATABASE = "database-file"
@@ -51,7 +51,7 @@ class Reason(StrEnum):
     LIBRARY = "library"
     GEVENT_HUB = "gevent-hub"
     GENERATOR = "generator"
-    """It survives, and is the same in all children."""
+    """A generator survives, and is the same in all children."""
     LOCK = "lock"
     LISTENER = "listener"
     PROCESS = "process"
@@ -86,21 +86,21 @@ ACCEPTABLE: Mapping[str, frozenset[Reason]] = MappingProxyType(
 class Hazard:
     """One thing that breaks in forked children."""
 
-    what: str  # the thing, as the subject of a sentence
+    what: str  # the object, as the subject of a sentence
     hint: str  # what to do about it
-    kind: Reason = Reason.LIBRARY  # which sort of thing it is
-    owner: str = ""  # the package whose thread it is; "" where that is not known
+    kind: Reason = Reason.LIBRARY  # its kind
+    owner: str = ""  # package of a thread; "" if unknown
     fate: str = BREAKS
     where: str = ""  # module and line that made it, as in `shop/search.py:12`; "" if not known
 
     @property
     def survives(self) -> bool:
-        """Whether it breaks nothing, and is as without pasture."""
+        """Whether it is harmless, as without pasture."""
         return self.kind is Reason.GENERATOR
 
     @property
     def word(self) -> str:
-        """The word of `--accept` for it; "" for what needs none."""
+        """The word of `--accept` for it, or ""."""
         return next((word for word, kinds in ACCEPTABLE.items() if self.kind in kinds), "")
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
 """How many workers a container holds, from its own limits and from figures of a trial.
 
 Owns the model: at each moment a server with n workers takes `parent + n * private` bytes. Both
-differ from moment to moment: before a refork, or while they end, workers may have many times the
-private memory that they have otherwise. Standard library alone: configuration files call it.
+vary: before a refork, or at their end, workers may have many times their usual private memory.
+Standard library alone: configuration files call it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MEMINFO = Path("/proc/meminfo")
 class Moment:
     """The memory of a server at one moment."""
 
-    private_bytes: float  # of the median worker
-    parent_bytes: float  # of all the rest: the parent, molds, and what is shared, counted once
+    private_bytes: float  # private memory of the median worker
+    parent_bytes: float  # the rest: the parent, molds, and shared memory, counted once
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ class Sizing:
 
     Attributes:
         workers: the smaller of the next two, at least 1.
-        by_memory: how many fit into the memory; None where the figures of a worker are not known.
-        by_processors: how many the processors are for.
-        limit_bytes: of memory; 0 where it was not asked for.
-        limited_by: whose limit that is, in words.
+        by_memory: how many fit into the memory; None without the figures of a worker.
+        by_processors: how many suit the processors.
+        limit_bytes: of memory; 0 if not needed.
+        limited_by: the owner of that limit, in words.
         cores: processors.
     """
 
@@ -57,7 +57,7 @@ class Sizing:
     cores: float
 
     def __str__(self) -> str:
-        """One line."""
+        """The number and its reasons, in one line."""
         words = f"{self.by_processors} for {self.cores:g} processor{'s' * (self.cores != 1)}"
         if self.by_memory is not None:
             memory = f"{self.limit_bytes / 1e6:,.0f} MB ({self.limited_by})"
@@ -77,7 +77,7 @@ def workers(
     per_core: float = PER_CORE,
     spare: float = SPARE,
 ) -> int:
-    """How many workers to start, from the limits of the container and not of its host.
+    """The number of workers to start, by the limits of the container, not of its host.
 
     For `gunicorn.conf.py`: `workers = pasture.workers(trial="try.json")`.
 
@@ -85,8 +85,8 @@ def workers(
         private: memory of a worker that it shares with no other process, as in "40M" or bytes.
         parent: memory of the parent with all that workers share.
         peak: how many times `private` a worker takes at its worst moment, as before a refork.
-        trial: document of `pasture try --json`, which has the figures of each moment.
-        policy: whose figures of the trial.
+        trial: document of `pasture try --json`, with the figures of each moment.
+        policy: the policy of these figures.
         limit: of memory; "cgroup" is that of the narrowest control group, or the machine's memory.
         cores: number of processors; "cgroup" is the quota of the narrowest control group, or the
             processors of this process.
@@ -145,10 +145,10 @@ def size(
 
 
 def workers_in(budget_bytes: float, moments: Iterable[Moment]) -> int:
-    """How many workers fit into a budget, with their parent, at each of these moments.
+    """The number of workers that fit into a budget, with their parent, at each of these moments.
 
-    Moments without private memory do not count. A budget that is met exactly is not missed by a
-    rounding error.
+    Moments without private memory do not count. Rounding errors do not exceed a budget that is met
+    exactly.
     """
     fit = [
         math.floor((budget_bytes - moment.parent_bytes) / moment.private_bytes + 1e-9)
@@ -159,7 +159,7 @@ def workers_in(budget_bytes: float, moments: Iterable[Moment]) -> int:
 
 
 def worst(moments: Iterable[Moment]) -> tuple[Moment, ...]:
-    """The moments that decide under some limit: no other has as much of both."""
+    """The moments that decide for some limit: no other one has as much of both."""
     found: list[Moment] = []
     for moment in sorted(moments, key=lambda m: (-m.private_bytes, -m.parent_bytes)):
         if not found or moment.parent_bytes > found[-1].parent_bytes:
@@ -212,7 +212,7 @@ def _memory(pid: int | None) -> tuple[int, str]:
 
 
 def read_trial(path: Path) -> dict[str, Any]:
-    """A document of `pasture try --json`. UsageError where it cannot be read or is none."""
+    """A document of `pasture try --json`. UsageError if it cannot be read or is something else."""
     content = read_foreign(path.resolve(), most_bytes=_MAX_BYTES, owners=None)
     try:
         document: dict[str, Any] = json.loads(content)

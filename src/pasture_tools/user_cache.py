@@ -30,7 +30,7 @@ def refused(path: Path, error: OSError) -> UsageError:
 
 
 def _base() -> Path:
-    """By the XDG Base Directory Specification, which has a relative path ignored."""
+    """The cache folder by the XDG Base Directory Specification, which ignores a relative path."""
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
     if named.is_absolute():
         return named

@@ -1,9 +1,8 @@
 """`PASTURE=seal` in the environment: the engine that this interpreter runs is sealed.
 
-Called at the start of each interpreter whose environment has the variable. Owns which engine a
-program is, and when it is there; the engines are those of pasture's own table. Invariants: nothing
-of pasture is imported before a module of the engine is; whatever goes wrong, the program goes on,
-unsealed.
+Called at the start of each interpreter whose environment has the variable. Owns the recognition of
+a program's engine, from pasture's own table. Invariants: pasture is imported only after a module of
+the engine; after any error the program goes on, unsealed.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ NO_ENGINES = (
     "newrelic-admin",
     "opentelemetry-instrument",
 )
-"""Programs that have a seal of their own, or fork nothing."""
+"""Programs with their own seal, or without forks."""
 
 _FORKSERVER = "multiprocessing.forkserver"
 _FORK = "os.fork"
-"""In place of a module's name: the row of programs that fork by themselves."""
+"""Replaces a module's name: the row of programs that fork by themselves."""
 _SPAWNING = ("popen_spawn_posix", "popen_loky_posix")
 """Last names of modules that start processes, of multiprocessing and its descendants."""
 _SPAWNED = (
@@ -59,7 +58,7 @@ def start() -> None:
 
 
 def catch_up() -> None:
-    """Switch on the engine if it was imported before `start`: out of an image, say."""
+    """Switch on the engine if it was imported before `start`, as out of an image."""
     for one in sys.meta_path:
         if isinstance(one, _Watch):
             one.catch_up()
@@ -68,7 +67,7 @@ def catch_up() -> None:
 def read_engines() -> Mapping[str, Any]:
     """pasture's table of engines by their names, executed without an import of pasture.
 
-    Nothing while the folder with pasture is not on the path yet: start files come before some.
+    Empty while the folder with pasture is not on the path yet: some paths follow after start files.
     """
     package = _find("pasture")
     if package is None:
@@ -82,7 +81,7 @@ def read_engines() -> Mapping[str, Any]:
 
 
 def _find(name: str, path: Any = None, target: Any = None) -> Any:
-    """What an import would load a module from; None if it finds nothing."""
+    """The spec by which an import would load a module, or None."""
     for finder in sys.meta_path:
         # As an import does: old finders have `find_module` alone.
         find_spec = getattr(finder, "find_spec", None)
@@ -93,7 +92,7 @@ def _find(name: str, path: Any = None, target: Any = None) -> Any:
 
 
 def program_of(command: Sequence[str]) -> tuple[str, str]:
-    """What an interpreter's command line runs.
+    """The program of an interpreter's command line.
 
     Args:
         command: as `sys.orig_argv`.
@@ -117,7 +116,7 @@ def program_of(command: Sequence[str]) -> tuple[str, str]:
 
 
 def _in_flags(letters: str, words: Iterator[str]) -> tuple[str, str] | None:
-    """What flags in one word say to run, as `-um gunicorn` does; None if they say nothing."""
+    """The program that flags in one word run, as `-um gunicorn`, or None."""
     for at, letter in enumerate(letters, 1):
         if letter in _LAST:
             return letter, letters[at:] or next(words, "")
@@ -142,12 +141,12 @@ def _name_of(program: tuple[str, str]) -> str:
 
 
 def switches_of(program: tuple[str, str], engines: Mapping[str, Any]) -> dict[str, str]:
-    """What to wait for in a program that may be an engine.
+    """The modules to wait for in a program that may be an engine.
 
     Returns:
         dict of a module whose import says that an engine runs, to the module that seals it.
     """
-    # Of two rows with one module the first counts.
+    # The first of two rows with one module counts.
     every = {row.seen_by: row.module for row in reversed([*engines.values()]) if row.seen_by}
     if program[0] == "c":
         return {_FORKSERVER: every[_FORKSERVER]}
@@ -186,7 +185,7 @@ class _Watch:
         return spec
 
     def catch_up(self) -> None:
-        """Switch on what is waited for and is there already."""
+        """Switch on the awaited modules that are imported already."""
         self._finding = True
         try:
             if self._left is None:
@@ -209,7 +208,7 @@ class _Watch:
             _complain(error)
 
     def _watch_processes(self) -> None:
-        """Switch on at the first fork of Python code, and say at the end what was spawned."""
+        """Switch on at the first fork of Python code, and report spawned processes at the end."""
         import atexit
         import os
 

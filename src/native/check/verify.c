@@ -1,4 +1,4 @@
-/* What must hold of the collector's lists, of containers and of code.
+/* The invariants of the collector's lists, of containers and of code.
  *
  * Each fact is computed in another way than the code under test computes it: lists are walked here
  * link by link, and references are asked of tp_traverse.

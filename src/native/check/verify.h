@@ -14,7 +14,7 @@
 #ifdef PASTURE_CHECK
 /* Requires that `list` is circular with matching links, and that its objects have a type. */
 void verify_list(PyGC_Head *list);
-/* The same of every list of the collector. */
+/* Verify every list of the collector. */
 void verify_lists(void);
 /* After the heap was made immortal: every listed object is, unless `may_be_mortal` says that it
    need not be. */

@@ -1,4 +1,4 @@
-/* What common containers refer to, read from their layout in place of a call of tp_traverse.
+/* The objects in common containers, read from their layout instead of a call of tp_traverse.
  *
  * The mark phase walks lists, tuples, dictionaries and instances of plain classes this way. What
  * is read must be what tp_traverse visits: verify_references() compares them in the check build.

@@ -11,7 +11,7 @@
    finalized. */
 #define CPY_FINALIZERS_SEE_WEAK_REFERENCES (PY_VERSION_HEX >= 0x030F0000)
 
-/* The newest weak reference to an object that is no type, or NULL. The others follow by wr_next. */
+/* The newest weak reference to an object that is not a type, or NULL. The others follow by wr_next. */
 static inline PyWeakReference *
 cpy_weakrefs(PyObject *op)
 {

@@ -1,4 +1,4 @@
-/* What C code fills step by step, through functions that refuse another count than 1:
+/* Containers that C code fills step by step, through functions that refuse another count than 1:
  * PyTuple_SetItem and _PyTuple_Resize, PySet_Add of a frozenset (CPython Objects/tupleobject.c,
  * Objects/setobject.c). A frozendict is filled by its own constructor, which asserts the same.
  */

@@ -11,7 +11,7 @@
 
 #include "readable.h"
 
-/* What such a place holds, if that is a list; else NULL. */
+/* The list in such a place, or NULL. */
 static inline PyObject *
 cpy_hooks(PyObject *held)
 {

@@ -119,7 +119,7 @@ layout_dict_keys(const layout_samples *samples, size_t at)
            && CPY_PUBLISHED(dict_object.ma_keys, at);
 }
 
-/* Of dk_log2_size, dk_log2_index_bytes, dk_kind: a table of 8, its indices of one byte each. */
+/* Values of dk_log2_size, dk_log2_index_bytes, dk_kind: a table of 8, its indices of one byte each. */
 static bool
 has_sizes(PyObject *dict, size_t at, uint8_t kind)
 {
@@ -228,7 +228,7 @@ values_of(PyObject *instance)
 }
 #endif
 
-/* Of capacity, size, embedded, valid: those of an instance that was just made. */
+/* Values of capacity, size, embedded, valid: those of an instance that was just made. */
 int
 layout_values_sizes(const layout_samples *samples, size_t at)
 {

@@ -63,7 +63,7 @@ layout_frame_previous(const layout_samples *samples, size_t at)
            && CPY_PUBLISHED(interpreter_frame.previous, at);
 }
 
-/* What the generator's own frame refers to. */
+/* The objects of the generator's own frame. */
 static bool
 generator_refers_to(const layout_samples *samples, size_t at, const void *expected)
 {

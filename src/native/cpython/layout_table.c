@@ -3,7 +3,7 @@
  * "Headers" are those that the extension was compiled with. "Public" is a function or an attribute
  * that CPython documents, or its own debug offsets (3.13), which it publishes for debuggers.
  * What its public structures name (PyObject, PyTypeObject, PyListObject, ...) keeps its place
- * within a minor version and is not listed, but for what this extension writes to.
+ * within a minor version and is not listed, except fields that this extension writes.
  * docs/internals/layouts.md says why fields are verified, and what else depends on layouts.
  */
 #include "layout_rows.h"
@@ -20,7 +20,7 @@
 #define ARENAS (1u << LAYOUT_ARENAS)
 #define ATEXIT (1u << LAYOUT_ATEXIT)
 
-/* What immortality needs, too, where it gives instructions the form that their first run would. */
+/* Fields for immortality, too, which gives instructions the form of their first run. */
 #if CPY_HAS_FIRST_RUN_REWRITES
 #  define RUNNING_CODE (CODE | IMMORTALITY)
 #else

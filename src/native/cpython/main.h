@@ -137,7 +137,7 @@ cpy_show_frames(struct _PyInterpreterFrame *hidden)
     *cpy_frame_place(PyThreadState_Get()) = hidden;
 }
 
-/* The same for what runs from here to the end. */
+/* Hide frames from the code that runs from here to the end. */
 static inline void
 cpy_become_outermost(void)
 {

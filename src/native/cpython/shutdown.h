@@ -1,4 +1,4 @@
-/* What the end of the interpreter goes through: the functions of atexit. */
+/* The functions of atexit, which the end of the interpreter calls. */
 #ifndef PASTURE_CPYTHON_SHUTDOWN_H
 #define PASTURE_CPYTHON_SHUTDOWN_H
 

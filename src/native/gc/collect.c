@@ -127,7 +127,7 @@ static PyMethodDef hook_method = {
     "out_of_line_collector", (PyCFunction)(void (*)(void))on_phase, METH_FASTCALL,
     "Called by the garbage collector in place of gc.callbacks, which it calls in turn."};
 
-/* Put our list in the place of gc.callbacks. Idempotent. Returns 0, or -1 with an exception set and
+/* Replace gc.callbacks by our list. Idempotent. Returns 0, or -1 with an exception set and
    nothing changed. */
 static int
 hook_in(void)

@@ -84,12 +84,12 @@ void collect_trim(bool on);
 
 typedef struct {
     size_t collections; /* run out of line */
-    size_t skipped;     /* left to the built-in one for want of memory */
+    size_t skipped;     /* left to the built-in one without memory */
     size_t declined;    /* left to the built-in one: there were other interpreters */
     hide_report last;
 } collect_history;
 
-/* What has been collected so far in this process. Never NULL; changes with each collection. */
+/* The collections of this process so far. Never NULL; changes with each collection. */
 const collect_history *collect_get_history(void);
 
 /* Forget what belonged to an interpreter that has ended: nothing is watched. */

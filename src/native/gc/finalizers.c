@@ -1,4 +1,4 @@
-/* Owns an entry of sys.modules that is no module: a capsule. The interpreter lets go of it after all
+/* Owns an entry of sys.modules that is not a module: a capsule. The interpreter lets go of it after all
  * modules, and so calls on_modules_gone().
  */
 #include "finalizers.h"
@@ -93,7 +93,7 @@ count_references(PyObject *op, void *Py_UNUSED(arg))
     return counts ? Py_TYPE(op)->tp_traverse(op, count_reference, NULL) : 0;
 }
 
-/* What a module that is freed does: its dictionary goes with it. */
+/* Empty modules that are freed: a module ends with its dictionary. */
 static void
 empty_dying_modules(void)
 {

@@ -30,7 +30,7 @@ static PyObject *modules; /* sys.modules, which stays the same as long as the in
 
 /* --- The search -------------------------------------------------------------------------- */
 
-/* What one collection works with. All of its memory is given back at the end of hide_begin(). */
+/* The state of one collection. All of its memory is given back at the end of hide_begin(). */
 typedef struct {
     struct _gc_runtime_state *gc;
     bool include_frozen;

@@ -33,7 +33,7 @@ typedef struct {
 
    Afterwards a listed object that is not marked is noted, or the first of its list, or follows
    another one that is not marked. So it can be found without a walk over the lists. An object
-   whose type says that it is no container now (tp_is_gc) may be in a list all the same: it
+   whose type says that it is no container now (tp_is_gc) may be in a list nevertheless: it
    stays unmarked, and so is found. Returns 0 or ENOMEM; then marks are incomplete. */
 int mark_from_roots(mark_walk *walk, PyGC_Head *held);
 

@@ -38,7 +38,7 @@ void refcounts_forget(void);
    take 1% of it at most, but the pause between two is never longer than 10 s of it. */
 void refcounts_restore_if_due(void);
 
-/* What was looked at and set right so far. Never NULL. */
+/* Counts that were read and corrected so far. Never NULL. */
 const refcounts_history *refcounts_get_history(void);
 
 #endif

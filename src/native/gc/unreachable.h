@@ -1,6 +1,6 @@
 /* The objects that the known roots did not reach, and which of them are garbage.
  *
- * Some are alive: stacks of C code and static variables hold them, which are no known roots. They
+ * Some are alive: stacks of C code and static variables hold them, which are not known roots. They
  * are distinguished by the classic algorithm (CPython Modules/gcmodule.c, deduce_unreachable): an
  * object whose reference count is higher than the number of references from within is held from
  * outside, and so is all that it reaches. The rest is garbage.

@@ -28,7 +28,7 @@ clock_processor_ns(void)
     return clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* The same of the calling thread alone. */
+/* The processor time of the calling thread. */
 static inline uint64_t
 clock_thread_ns(void)
 {

@@ -23,7 +23,7 @@ uint8_t *detour_find(const char *name);
    where that cannot be done. Precondition: no other thread runs these bytes. */
 bool detour_begin(detour *d, uint8_t *at, const void *to);
 
-/* Put them back. Does nothing where there is no detour. 0, or errno: it is there still. */
+/* Remove the detour, if any. Returns 0, or errno if it is still there. */
 int detour_end(detour *d);
 
 #endif

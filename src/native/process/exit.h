@@ -1,4 +1,4 @@
-/* What the end of a process does before it ends: its files are found, and streams of C flushed. */
+/* The last work of a process: its files are found, and streams of C flushed. */
 #ifndef PASTURE_EXIT_H
 #define PASTURE_EXIT_H
 

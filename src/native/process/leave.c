@@ -25,7 +25,7 @@
 #define FROM_PROGRAM_MAX \
     2 /* calls between Py_RunMain and the function of the program, itself counted */
 
-/* Of blocks that are not kept, while free() does nothing. */
+/* Bytes of blocks that are not kept, while free() does nothing. */
 #define OTHERS_MAX_BYTES ((size_t)16 << 20)
 
 /* A thread that waits for the GIL looks each 5 ms whether the interpreter finalizes. */
@@ -124,7 +124,7 @@ is_called_by_c(void)
 /* --- The end --------------------------------------------------------------------------------------- */
 
 /* Streams of C that another thread keeps locked: newer libraries wait for each of them in exit(), for ever.
-   And a file that was given up is no success. Otherwise all goes on as after a finalization. */
+   And a file that was given up is a failure. Otherwise all goes on as after a finalization. */
 static void
 before_c_exit(int status, void *Py_UNUSED(arg))
 {
@@ -172,7 +172,7 @@ do_work(PyObject *work, bool can_leave)
     return ending;
 }
 
-/* What follows frees locks that threads of C code take on their way into the interpreter. */
+/* The following code frees locks that threads of C code take on their way into the interpreter. */
 static void
 let_threads_end(void)
 {

@@ -10,7 +10,7 @@
 
 #include "../cpython/cpython.h"
 
-/* What the work of the end says is to be done. pasture.sealing.exit.Ending has the same numbers. */
+/* The next step after the work of the end. pasture.sealing.exit.Ending has the same numbers. */
 typedef enum {
     LEAVE_FINALIZE,      /* nothing: the interpreter finalizes */
     LEAVE_AGAIN,         /* the interpreter comes once more: its threads go on */

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* What arrays with an entry for each OS page are sized by. */
+/* The unit for the size of arrays with an entry for each OS page. */
 #define MIN_OS_PAGE_BYTES ((size_t)4096)
 
 /* A power of two. */

@@ -4,7 +4,7 @@
 
 #include <signal.h>
 
-/* Return 0 or errno: EINVAL where there is no such signal, or its action cannot be set. */
+/* Return 0 or errno: EINVAL for an unknown signal, or if its action cannot be set. */
 int signals_get(int number, struct sigaction *action);
 int signals_set(int number, const struct sigaction *action);
 

@@ -210,11 +210,11 @@ streams_keep_spare(void)
     return second < 0 ? errno : 0;
 }
 
-/* What connections of one family are made with. */
+/* The parts of connections of one family. */
 typedef struct {
     int family;
     int listener; /* -1: not made yet */
-    int err;      /* why there is no loopback of this family; not tried again */
+    int err;      /* why a loopback of this family is missing; not tried again */
     address at;
     socklen_t bytes;
 } loopback;

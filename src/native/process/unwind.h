@@ -37,7 +37,7 @@ typedef struct {
     const void *function;
 } unwind_frame;
 
-/* Returns NULL, or why there is no way to look at the stack. */
+/* Returns NULL, or why the stack cannot be read. */
 const char *unwind_load(void);
 
 /* Calls `visit` for the caller of this function, and on, outward, as long as it returns true. Precondition:
@@ -51,7 +51,7 @@ const void *unwind_function_of(const void *instruction);
    NULL. Same precondition. */
 const void *unwind_first_jump(const void *function);
 
-/* What the call at which a frame is calls, or NULL if that is not written in the call. */
+/* The function that a frame's call calls, or NULL if the call does not name it. */
 const void *unwind_called_by(const unwind_frame *frame);
 
 /* Go on at a place, as if what was called there had returned `value`. The frames between are gone, without

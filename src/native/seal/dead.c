@@ -27,7 +27,7 @@ add_root(PyObject *op, void *arg)
     return err ? err : scratch_stack_push(&search->walk.pending, op);
 }
 
-/* What no traversal of a type leads to: the list of subclasses, which types that are built in have
+/* References outside of a type's traversal: the list of subclasses, which types that are built in have
    elsewhere, and the attributes of a static type. */
 static int
 add_type(PyTypeObject *type, void *search)

@@ -1,4 +1,4 @@
-/* What earlier seals have made immortal, and nothing leads to any more: it is never freed.
+/* Unreachable objects that earlier seals have made immortal: they are never freed.
  *
  * Found by the walk of a collection, from the interpreter's roots and all that is mortal: a collection has
  * just freed what of that is garbage. What C code alone holds counts as dead: references to an immortal

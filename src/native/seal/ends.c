@@ -174,7 +174,7 @@ is_cleared_by_python(PyObject *op, void *type)
     return op != type && !is_plain_value(Py_TYPE(op)) && !type_ends_clears_in_c(op);
 }
 
-/* The same in the instance's dictionary, which is not known from other ones. */
+/* As above in the instance's dictionary, which looks like any other. */
 static int
 holds_cleared_by_python(PyObject *op, void *type)
 {
@@ -182,7 +182,7 @@ holds_cleared_by_python(PyObject *op, void *type)
            || (PyDict_CheckExact(op) && referents_visit(op, is_cleared_by_python, type) != 0);
 }
 
-/* Precondition: `op` is mortal, and of a type that is no plain container. */
+/* Precondition: `op` is mortal, and its type is not a plain container. */
 static bool
 shows_end(PyObject *op, const type_end *end)
 {
@@ -228,7 +228,7 @@ static bool may_hold_buffer(PyObject *op);
 static int keep_if_owner(PyObject *op, void *arg);
 static int may_be_kept_later(PyObject *op, void *arg);
 
-/* What is in no list. A holder of a buffer may be younger than what it holds. */
+/* Objects outside of lists. A holder of a buffer may be younger than its object. */
 static int
 meet_unlisted(PyObject *op, bool has_turn, bool counts)
 {
@@ -348,7 +348,7 @@ meet_referents(PyObject *op, void *arg)
     return referents_visit(op, meet_soon, arg);
 }
 
-/* The same of what was sealed before, where what it refers to was not. */
+/* As above for objects that were sealed before what they refer to. */
 static int
 meet_new(PyObject *op, void *arg)
 {
@@ -401,7 +401,7 @@ meet_all(PyObject *types)
     return err ? err : meet_of_unlisted(ends.reached);
 }
 
-/* What many refer to is a part of the program that stays, where there are too many owners. */
+/* With too many owners, an object with many references is a lasting part of the program. */
 static int
 is_kept_by_few(PyObject *op, void *Py_UNUSED(arg))
 {
@@ -514,7 +514,7 @@ keep_if_owner(PyObject *op, void *Py_UNUSED(arg))
     return err ? err : keep(op);
 }
 
-/* What is listed and does not wait stays as it is. Looks at few objects. */
+/* Listed objects that do not wait are unchanged. Looks at few objects. */
 static int
 may_be_kept_later(PyObject *op, void *Py_UNUSED(arg))
 {
@@ -558,7 +558,7 @@ are_too_many(size_t owners, size_t with_ends)
            && owners > OWNERS_FOR_EACH * with_ends;
 }
 
-/* What refers to its own by no traversal has not been asked yet. */
+/* Objects that refer to their own outside of traversal were not asked yet. */
 static int
 keep_owners_out_of_sight(void)
 {
@@ -649,7 +649,7 @@ keep_owners(void)
     return err;
 }
 
-/* What a running call holds by itself goes when the call returns, and may hold anything by then. */
+/* An object that only a running call holds ends with the call, and may hold anything by then. */
 static int
 keep_if_it_goes(PyObject *op, void *Py_UNUSED(arg))
 {

@@ -132,7 +132,7 @@ take_known(functions *all, int *err)
 #endif
 }
 
-/* Those of all lists, in their order. Returns 0 or errno. */
+/* Find the functions of all lists, in their order. Returns 0 or errno. */
 static int
 find_functions(functions *all)
 {

@@ -45,7 +45,7 @@ typedef struct {
     scratch_stack codes;   /* code objects whose instructions are to be settled */
     scratch_stack mortal;  /* containers that stay mortal */
     mark_bits ends;        /* what stays mortal, while Python code runs */
-    Py_ssize_t keys_count; /* of an immortal key table; 0: there is none */
+    Py_ssize_t keys_count; /* of an immortal key table; 0 without one */
     containers_lookup lookup;
 } immortal_walk;
 
@@ -140,7 +140,7 @@ seal_met(PyObject *op, void *arg)
     return cpy_is_immortal(op) ? 0 : seal(walk, op);
 }
 
-/* What is listed was sealed in its turn, or stays mortal. */
+/* A listed object was sealed on its own, or stays mortal. */
 static int
 seal_item(PyObject *op, void *arg)
 {

@@ -1,4 +1,4 @@
-/* What the seal knows of one allocator behind malloc: a row and a file for each.
+/* An allocator behind malloc, as the seal knows it: a row and a file for each.
  *
  * Names prove nothing: a library may be loaded, and its functions be found, although another one
  * serves malloc. So each row has a proof, which looks at what malloc does.

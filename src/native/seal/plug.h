@@ -16,7 +16,7 @@ typedef struct {
     size_t bytes;
 } plug_counts;
 
-/* What was done about the holes of malloc. */
+/* The plugged holes of malloc. */
 typedef struct {
     plug_counts counts;
     const char *allocator; /* which one serves malloc, as far as it is known; never NULL */

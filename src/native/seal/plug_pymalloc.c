@@ -47,7 +47,7 @@ unwatch_raw(void)
     PyMem_SetAllocator(PYMEM_DOMAIN_RAW, &raw);
 }
 
-/* A block from a pool, or NULL where there is none. Precondition: watch_raw(). */
+/* A block from a pool, or NULL. Precondition: watch_raw(). */
 static void *
 take_block(size_t block_bytes)
 {

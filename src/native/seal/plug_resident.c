@@ -2,12 +2,12 @@
  *
  * An allocator that has a free block between others hands it out before it takes fresh memory. So
  * for each size blocks are taken until they come from pages that were not in memory before the
- * first was taken: those are no plugs, and are given back. Caches may mix both kinds, so a few
+ * first was taken: those are not plugs, and are given back. Caches may mix both kinds, so a few
  * fresh blocks are held until a size ends. What an allocator keeps wholly free and in memory is
  * filled as well, unless it was given back before: it is lost for the children, who get as much
  * fresh memory in its place.
  *
- * The memory of the process does not grow by it, but for the fresh blocks held.
+ * The memory of the process grows only by the fresh blocks that are held.
  */
 #define _GNU_SOURCE
 #include "malloc_allocator.h"
@@ -16,7 +16,7 @@
 
 /* Sizes: each multiple of 16 up to 1 KiB, and above it 16 for each doubling. No allocator has more
    classes than that, and a class that is met twice has no hole at the second time. From 32 KiB on
-   a block fills its pages but for the last: it makes no hole that a child would share. */
+   a block fills its pages except the last: it makes no hole that a child would share. */
 #define STEP_BYTES ((size_t)16)
 #define FINE_MAX_BYTES ((size_t)1024)
 #define SIZES_IN_DOUBLING 16

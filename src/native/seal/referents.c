@@ -95,7 +95,7 @@ is_descriptor(PyTypeObject *type)
            || type == &PyWrapperDescr_Type || type == &PyClassMethodDescr_Type;
 }
 
-/* What the traversal of a builtin type leaves out. */
+/* Referents that the traversal of a builtin type leaves out. */
 static int
 visit_untraversed(PyObject *op, visitproc visit, void *arg)
 {
@@ -115,7 +115,7 @@ visit_untraversed(PyObject *op, visitproc visit, void *arg)
     return 0;
 }
 
-/* What getattr() would read. The names that 3.12 gave to the kinds are not in 3.11's headers. */
+/* The attribute that getattr() would read. The names that 3.12 gave to the kinds are not in 3.11's headers. */
 static bool
 is_object_member(const PyMemberDef *member)
 {

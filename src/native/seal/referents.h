@@ -1,4 +1,4 @@
-/* What an object refers to, including what tp_traverse leaves out.
+/* The referents of an object, including those that tp_traverse leaves out.
  *
  * tp_traverse serves the collector and may skip whatever cannot be part of a cycle: string keys of
  * dictionaries, names of functions and types, everything in a code object. Reading those writes

@@ -1,4 +1,4 @@
-/* What earlier seals of this process left among the frozen objects: all of it is immortal.
+/* Frozen objects of earlier seals of this process: all of them are immortal.
  *
  * The next seal need not walk along it, but looks at what it refers to: a container may have got new items.
  * Owns the set of these objects, which never die, and the functions among them.

@@ -1,6 +1,6 @@
 /* A walk over the instructions of a code object, from one to the next.
  *
- * What follows an instruction as its cache is no instruction, so the walk must know the length of
+ * The cache behind an instruction is not an instruction, so the walk must know the length of
  * each. Plain code is walked by its own instructions. Where monitoring events or compiled traces
  * have taken the place of some, the interpreter is asked for the code without them.
  */

@@ -1,6 +1,6 @@
 /* Bytecode that would rewrite itself at its first run in a child, rewritten in the parent.
  *
- * Owns the instructions of code objects: nothing else in pasture writes them, but for the trace of
+ * Owns the instructions of code objects: nothing else in pasture writes them, except the trace of
  * a first run (hotcode.h).
  */
 #ifndef PASTURE_SPECIALIZE_H
@@ -25,7 +25,7 @@ void specialize_keep_first_run(bool keep);
 /* Whether specialize_code() has made code look as if it ran since specialize_runs_are_forgotten(). */
 bool specialize_hides_runs(void);
 
-/* What looks as if it ran did run, from now on. */
+/* From now on, code that looks as if it ran has run. */
 void specialize_runs_are_forgotten(void);
 
 #endif

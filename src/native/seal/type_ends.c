@@ -39,7 +39,7 @@ is_class(PyTypeObject *type)
     return type->tp_dealloc == class_dealloc || type == &PyBaseObject_Type;
 }
 
-/* What the type itself or a base has under a name: borrowed, or NULL. */
+/* The attribute of the type or of a base: borrowed, or NULL. */
 static PyObject *
 find_in_bases(PyTypeObject *type, PyObject *name, bool *is_unknown)
 {

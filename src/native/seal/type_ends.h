@@ -1,8 +1,8 @@
-/* What a type says of the end of its objects: by its slots, its methods, or its name. ends.h has the
+/* The end of a type's objects, by its slots, its methods, or its name. ends.h has the
  * whole rule.
  *
  * Names are looked up in dictionaries of others in the midst of a walk: no code of their keys is run.
- * Where a key is no exact string, the answer is the one that leaves objects mortal.
+ * Where a key is not an exact string, the answer is the one that leaves objects mortal.
  */
 #ifndef PASTURE_TYPE_ENDS_H
 #define PASTURE_TYPE_ENDS_H
@@ -13,8 +13,8 @@ typedef struct {
     PyTypeObject *type;
     bool finalizes; /* and not only to let go of what the object refers to */
     bool clears;    /* its `__del__` only lets go, and calls `clear` of what the object refers to */
-    bool in_c;      /* a base that is written in C frees its objects, and is no plain container */
-    bool closes;    /* and that base has a method for it, or is known to */
+    bool in_c;   /* a base that is written in C frees its objects, and is not a plain container */
+    bool closes; /* and that base has a method for it, or is known to */
     PyTypeObject
         *foreign; /* the base whose objects a library from outside frees, which may give back
                               something; or NULL */

@@ -19,7 +19,7 @@ _unsafe: str | None = None
 
 
 def before_fork(hook: Hook) -> Hook:
-    """Have a function called before each seal, after the warm-up. A decorator.
+    """Call a function before each seal, after the warm-up. A decorator.
 
     Close there what your application holds open: sockets, clients, threads. Runs in the parent, in
     the order of registration.

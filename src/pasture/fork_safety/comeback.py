@@ -60,7 +60,7 @@ def _threads_of_child() -> list[str]:
     read, write = os.pipe()
     try:
         try:
-            with warnings.catch_warnings():  # of a fork next to threads, which may be an error
+            with warnings.catch_warnings():  # the warning of a fork next to threads may be an error
                 warnings.simplefilter("ignore")
                 pid = os.fork()
                 if pid == 0:

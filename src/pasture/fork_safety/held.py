@@ -99,7 +99,7 @@ class Import:
                 os.unlink(path)  # noqa: PTH108  no folder
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """What the import holds. In the parent, after it. With threads the first call forks."""
+        """Hazards that the import holds. In the parent. With threads the first call forks."""
         found = tuple(self._of_survey())  # it may collect garbage, which closes files
         files, children = open_files(), _children() - self._children
         memory = _shared_memory() - self._mapped

@@ -1,8 +1,9 @@
 """Objects of the standard library that a forked child repairs, so that they work there: executors
 and listeners of logging whose threads stayed in the parent, what multiprocessing repairs in its own
-children only, and processes that are not this one's children. The hook comes after those of the
-modules: some forget at a fork what a new object would use. A step that fails hinders no other.
-Imports nothing, and looks into `sys.modules`.
+children only, and processes that are not this one's children.
+
+The hook comes after those of the modules: some forget at a fork what a new object would use. A step
+that fails hinders no other. Imports nothing, and looks into `sys.modules`.
 
 Source: CPython 3.11 to 3.15 Lib/concurrent/futures/thread.py and process.py,
 Lib/multiprocessing/process.py and util.py, Lib/logging/handlers.py, Lib/queue.py.

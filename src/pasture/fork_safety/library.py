@@ -40,8 +40,7 @@ class ForkAware(NamedTuple):
     # Takes such objects; returns numbers of the open files that children will not use.
     idle: Callable[[Sequence[Any]], Iterable[int]]
     copes: Callable[[], bool] = lambda: True  # whether its configuration lets it handle forks
-    # Module and attribute with the version; "" for `module`.
-    versioned: str = ""
+    versioned: str = ""  # module and attribute with the version; "" for `module`
     attribute: str = "__version__"
 
     def is_trusted(self) -> bool:

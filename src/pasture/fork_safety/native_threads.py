@@ -34,11 +34,11 @@ _ELSEWHERE = tuple(one.package for one in LIBRARIES if one.known_elsewhere)
 _GNU_OPENMP = re.compile(r"^libgomp")
 _OPENMP_HINT = "set OMP_NUM_THREADS=1 for the parent, or compute in workers only"
 _WATCHDOG_HINT = (
-    "call faulthandler.cancel_dump_traceback_later() before the fork, and set it in each worker: a "
-    "worker waits for it for ever at its end"
+    "call faulthandler.cancel_dump_traceback_later() before the fork, and set it in each worker; "
+    "else a worker hangs at its end"
 )
 START_EACH = "start it in each worker"
-HINT = "use it in workers only: in a child a call may wait for it for ever"
+HINT = "use it in workers only: a call in a child may hang"
 
 
 class NativeThread(NamedTuple):
@@ -46,7 +46,7 @@ class NativeThread(NamedTuple):
     # Name and version of the package whose code it runs, or a library's file name; "" where that is
     # not known.
     package: str
-    files: tuple[str, ...]  # of the code on its stack, outermost first, without the system's
+    files: tuple[str, ...]  # files on its stack, outermost first, without the system's
     began: tuple[str, ...]  # file of the function that it began with; none where that is not known
 
 

@@ -1,5 +1,6 @@
-"""The open files of this process, and where a stream leads to. Opens, closes and changes none. The
-list is read once and handed on, so that all checks see the same moment.
+"""The open files of this process, and where a stream leads to. Opens, closes and changes none.
+
+The list is read once and handed on, so that all checks see the same moment.
 """
 
 from __future__ import annotations

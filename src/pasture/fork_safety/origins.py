@@ -1,6 +1,7 @@
-"""The lines of the program that make threads, locks and connections while an application is
-imported. Audit events name what is made, the callers' frames where. Keeps numbers and texts, never
-the objects themselves. Source: the table of audit events of CPython's documentation.
+"""The lines that make threads, locks and connections while an application is imported.
+
+Audit events name what is made, the callers' frames where. Keeps numbers and texts, never the
+objects themselves. Source: the table of audit events of CPython's documentation.
 """
 
 from __future__ import annotations

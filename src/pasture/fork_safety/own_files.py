@@ -53,8 +53,10 @@ def take() -> None:
 
 
 def replace(number: int, path: str) -> None:
-    """Replace an open file by its path, opened with the same flags and position. Raises: OSError:
-    the open file is unchanged.
+    """Replace an open file by its path, opened with the same flags and position.
+
+    Raises:
+        OSError: the open file is unchanged.
     """
     flags = fcntl.fcntl(number, fcntl.F_GETFL) & ~_OF_PATHS
     own = os.open(path, flags | os.O_CLOEXEC)

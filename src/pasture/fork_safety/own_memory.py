@@ -66,10 +66,7 @@ def take() -> None:
         _chosen = frozenset(map(_own, _parts_of(noted)))
     except Exception as error:  # it must not write into the memory of another one
         with suppress(OSError):
-            os.write(
-                2,
-                f"pasture: shared memory could not be copied: {error!r}\n".encode(),
-            )
+            os.write(2, f"pasture: shared memory could not be copied: {error!r}\n".encode())
         os._exit(_STATUS)
 
 

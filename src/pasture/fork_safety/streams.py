@@ -22,14 +22,7 @@ from typing import Any
 from pasture.errors import UnsupportedInterpreter
 from pasture.fork_safety import inherited, own_files, own_memory
 from pasture.fork_safety.library import instances
-from pasture.fork_safety.open_files import (
-    Files,
-    Socket,
-    describe,
-    name_of,
-    open_files,
-    pipe_ends,
-)
+from pasture.fork_safety.open_files import Files, Socket, describe, name_of, open_files, pipe_ends
 from pasture.interpreter import native
 from pasture.reasons import SHARED, Hazard, Reason
 
@@ -49,7 +42,7 @@ Isolate = Callable[[tuple[tuple[int, int], ...], tuple[int, ...]], None]
 @dataclass(frozen=True, slots=True)
 class _Noted:
     sockets: frozenset[tuple[int, int]]  # number and inode of each that may be shared at a fork
-    shared: tuple[tuple[int, int], ...]  # of the streams that were shared when this was noted
+    shared: tuple[tuple[int, int], ...]  # streams that were shared when this was noted
     epolls: tuple[int, ...]
     isolate: Isolate
 
@@ -211,8 +204,9 @@ def _is_name(address: str) -> bool:
 
 
 def _is_written_only(one: Socket) -> bool:
-    """Whether the stream has sent and not received, as for logging over TCP. It has no answers to
-    mix up, and its client, which never reads, would lose what it writes.
+    """Whether the stream has sent and not received, as for logging over TCP.
+
+    It has no answers to mix up, and its client, which never reads, would lose what it writes.
     """
     return one.received == 0 and one.acked > 1
 
@@ -256,9 +250,7 @@ def undividable(files: Files) -> Iterator[Hazard]:
 
 
 def loops(*, are_foreign: bool) -> Iterator[Hazard]:
-    """Event loops that are not closed: asyncio's own, or those of other libraries, whose epolls
-    cannot be replaced.
-    """
+    """Open event loops: asyncio's, or those of other libraries, whose epolls cannot be replaced."""
     events: Any = sys.modules.get("asyncio.events")
     own: Any = getattr(sys.modules.get("asyncio.base_events"), "BaseEventLoop", None)
     kinds = type.__subclasses__(events.AbstractEventLoop) if events is not None else ()

@@ -159,9 +159,7 @@ def _databases(files: Files) -> Iterator[Hazard]:
             continue
         if not is_only_read(number, files):
             yield Hazard(
-                f"the open SQLite database {name_of(number)}",
-                CLOSE_OR_OPEN,
-                Reason.DATABASE,
+                f"the open SQLite database {name_of(number)}", CLOSE_OR_OPEN, Reason.DATABASE
             )
 
 

@@ -1,7 +1,8 @@
-"""The other threads of a process, waiting or running. A thread waits if the kernel did not run it
-at all while the interpreter's lock was free: it is in a call that has released the lock, and cannot
-touch an object before it gets the lock again. docs/internals/threads.md says what each step of the
-seal needs.
+"""The other threads of a process, waiting or running.
+
+A thread waits if the kernel did not run it at all while the interpreter's lock was free: it is in a
+call that has released the lock, and cannot touch an object before it gets the lock again.
+docs/internals/threads.md says what each step of the seal needs.
 """
 
 from __future__ import annotations
@@ -87,11 +88,7 @@ def _neighbours(
     # Not by `native_id`: before CPython 3.13 a fork leaves it as it was in the parent.
     known = [one for one in threading.enumerate() if one.ident != threading.get_ident()]
     found = [
-        Neighbour(
-            thread.name,
-            thread.native_id in waiting,
-            stack_of(frames.get(thread.ident or 0)),
-        )
+        Neighbour(thread.name, thread.native_id in waiting, stack_of(frames.get(thread.ident or 0)))
         for thread in known
     ]
     # It is not known which task a state of C code belongs to: all that are left must wait.

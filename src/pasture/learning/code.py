@@ -17,8 +17,9 @@ from pasture.learning.found import contents_of
 
 
 def that_ran(seen: set[int]) -> list[tuple[str, CodeType]]:
-    """Names and code objects that ran since the last reset and were not gathered. Empty where that
-    is unknown. `seen` has the ids of code from earlier calls.
+    """Names and code objects that ran since the last reset and were not gathered.
+
+    Empty where that is unknown. `seen` has the ids of code from earlier calls.
     """
     new = [code for code in _codes(ran=True) if id(code) not in seen]
     seen.update(map(id, new))

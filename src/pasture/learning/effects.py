@@ -1,6 +1,7 @@
-"""Effects of code beyond its own process's memory, refused while an entry is built. An audit hook
-sees them before they happen, and raises. It does not see system calls of C code: `trial` looks for
-their traces. Source: the table of audit events of CPython's documentation.
+"""Effects of code beyond its own process's memory, refused while an entry is built.
+
+An audit hook sees them before they happen, and raises. It does not see system calls of C code:
+`trial` looks for their traces. Source: the table of audit events of CPython's documentation.
 """
 
 from __future__ import annotations

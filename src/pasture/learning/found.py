@@ -1,6 +1,7 @@
-"""The modules, templates and patterns in a process's memory, as lines of entries. Calls no code of
-the application. Only templates from files count, and regular expressions that are constants of code
-that ran: the rest may contain text that a user has typed.
+"""The modules, templates and patterns in a process's memory, as lines of entries.
+
+Calls no code of the application. Only templates from files count, and regular expressions that are
+constants of code that ran: the rest may contain text that a user has typed.
 """
 
 from __future__ import annotations

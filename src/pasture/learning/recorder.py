@@ -1,7 +1,8 @@
-"""Records what each child builds for itself, in one file to which all of them append. A thread
-looks in each child, at intervals that grow without news. After a while without news the child stops
-recording. Invariant: it keeps only names, so it extends the life of no object of the program. The
-thread is the system's own also under gevent.
+"""Records what each child builds for itself, in one file to which all of them append.
+
+A thread looks in each child, at intervals that grow without news. After a while without news the
+child stops recording. Invariant: it keeps only names, so it extends the life of no object of the
+program. The thread is the system's own also under gevent.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from pasture.observing import Finder
 
 
 def original(module: str, name: str) -> Any:
-    """The original attribute of a standard-library module, also under gevent's or eventlet's
-    patches.
+    """The original attribute of a standard module, also under gevent's or eventlet's patches.
 
     Source: gevent 26.9 gevent/monkey, `saved`; eventlet 0.40 eventlet/patcher.py, `original`.
     """

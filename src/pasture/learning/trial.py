@@ -1,8 +1,9 @@
-"""Trials of new entries, once each, in copies of the parent that end afterwards. Two processes are
-forked where the parent would build, and build the new entries in their order. An entry is refused
-if it raises or has an effect, if it leaves an open file, a thread or a process, if it prints, or if
-its values differ between the two copies: a random key, a time, a pid. Modules of the standard
-library are left out of that comparison.
+"""Trials of new entries, once each, in copies of the parent that end afterwards.
+
+Two processes are forked where the parent would build, and build the new entries in their order. An
+entry is refused if it raises or has an effect, if it leaves an open file, a thread or a process, if
+it prints, or if its values differ between the two copies: a random key, a time, a pid. Modules of
+the standard library are left out of that comparison.
 
 Invariant: both processes have ended, and were waited for, when `tried` returns.
 """
@@ -43,7 +44,7 @@ _CONTAINERS = frozenset((tuple, list, dict, set, frozenset))
 _COMPARED = frozenset((str, bytes, int, float, tuple))
 
 Report = Mapping[str, tuple[str, str]]
-"""By entry, its error or "", and a digest of the values of the modules that it imported."""
+"""The error of each entry or "", and a digest of the values of modules that it imported."""
 
 
 def tried(lines: Sequence[str]) -> dict[str, str]:

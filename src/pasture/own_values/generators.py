@@ -1,10 +1,11 @@
-"""Generators of random numbers that are each worker's own, and that a fork copies. A server that
-loads the application in each worker seeds them in each, from the kernel's entropy. Where pasture
-loads it in the parent, they are seeded once. So pasture loads it in an `observed` block, and each
-child of this process seeds again the generators that seeded themselves there. A generator that the
-program has seeded stays as it is, as in workers that load for themselves: so does one that the
-program has made outside of a block, whose copies plain children share. Requests of a warm-up, and
-of a worker that becomes a mold, are in a block, too.
+"""Generators of random numbers that are each worker's own, and that a fork copies.
+
+A server that loads the application in each worker seeds them in each, from the kernel's entropy.
+Where pasture loads it in the parent, they are seeded once. So pasture loads it in an `observed`
+block, and each child of this process seeds again the generators that seeded themselves there. A
+generator that the program has seeded stays as it is, as in workers that load for themselves: so
+does one that the program has made outside of a block, whose copies plain children share. Requests
+of a warm-up, and of a worker that becomes a mold, are in a block, too.
 
 The origin of a seed is not guessed: `seeding` and `numpy_generators` describe the proof.
 
@@ -57,8 +58,9 @@ def forget() -> None:
 
 @contextmanager
 def observed(is_wanted: bool = True) -> Iterator[None]:
-    """Load in the `with` block what each worker would load itself. In the parent. A fork in the
-    block leaves all generators as they are.
+    """Load in the `with` block what each worker would load itself.
+
+    In the parent. A fork in the block leaves all generators as they are.
     """
     if not is_wanted:
         yield

@@ -1,4 +1,5 @@
 """Records the seeding of generators of random numbers, while a process loads for its children.
+
 Records the seeding of each `random.Random`, and the entropy that Python code draws: a seed equal to
 it is not the program's choice. numpy's generators keep their entropy. torch reports the seed of its
 generator while it is imported. Patches only the standard library, and restores it. Does not see a

@@ -1,5 +1,6 @@
-"""The requests of a probe, and their failures. Pure. The reference is the parent's answers in its
-warm-up. A request that failed there is not sent.
+"""The requests of a probe, and their failures. Pure.
+
+The reference is the parent's answers in its warm-up. A request that failed there is not sent.
 """
 
 from __future__ import annotations

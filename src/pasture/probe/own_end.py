@@ -1,6 +1,6 @@
 """The end of a probe, which ends what the probe has started, and nothing of the parent's.
 
-A worker waits for threads that are no daemons, then calls the functions of atexit, then weakref's
+A worker waits for threads that are not daemons, then calls the functions of atexit, then weakref's
 finalizers. So does a probe. The parent's functions could remove a temporary folder that workers
 need. Invariant: the probe calls only functions that were registered in it.
 """

@@ -53,8 +53,7 @@ class ProbeReport:
     # Answers with another status than the parent's, in words. They are not failures.
     others: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    # Whether it was killed during its end.
-    was_killed: bool = False
+    was_killed: bool = False  # whether it was killed during its end
 
 
 def probe(

@@ -42,8 +42,9 @@ class LifespanFailed(Exception):
 
 
 class Stopped(SystemExit):
-    """Raised in a step over its limit, as gunicorn does in a worker that hangs. Its text may appear
-    in the application's log.
+    """Raised in a step over its limit, as gunicorn does in a worker that hangs.
+
+    Its text may appear in the application's log.
     """
 
     def __str__(self) -> str:

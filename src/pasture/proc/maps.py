@@ -78,8 +78,7 @@ def _mapping(line: str) -> Mapping:
     addresses, permissions, offset, _, inode, *path = line.split(None, 5)
     start, _, end = addresses.partition("-")
     return Mapping(
-        *(int(start, 16), int(end, 16), permissions, "".join(path)),
-        *(int(offset, 16), int(inode)),
+        *(int(start, 16), int(end, 16), permissions, "".join(path)), *(int(offset, 16), int(inode))
     )
 
 

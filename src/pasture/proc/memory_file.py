@@ -1,7 +1,9 @@
-"""Nameless files in the kernel's memory, and their seals. Offers memfd_create(2) also where Python
-was built for an old C library. Distrusts files of another process: its user chooses its open files,
-and the reader may be root. So a file is opened only after the kernel has reported that it is
-memory, and it is not mapped. A file without the expected seals, or of a third user, is left alone.
+"""Nameless files in the kernel's memory, and their seals.
+
+Offers memfd_create(2) also where Python was built for an old C library. Distrusts files of another
+process: its user chooses its open files, and the reader may be root. So a file is opened only after
+the kernel has reported that it is memory, and it is not mapped. A file without the expected seals,
+or of a third user, is left alone.
 """
 
 from __future__ import annotations
@@ -63,8 +65,9 @@ def require_room(size: int) -> None:
 
 
 class Shown:
-    """Text that this process publishes in an immutable file of this name. A child has its parent's.
-    The file is closed by its number only if that is still this file.
+    """Text that this process publishes in an immutable file of this name.
+
+    A child has its parent's. The file is closed by its number only if that is still this file.
     """
 
     SEALS = SEAL_WRITE | SEAL_SHRINK | SEAL_GROW | SEAL_SEAL
@@ -108,9 +111,10 @@ def _identity(file: int) -> tuple[int, int]:
 
 
 def find(pid: int, name: str, seals: int, proc: Path = _PROC) -> Iterator[int]:
-    """Descriptors, for reading, of the files of a name that a process holds, each open for one step
-    of the iteration. Only files with these seals that belong to the process's user or root, four at
-    most. Empty where the open files of the process may not be read.
+    """Descriptors, for reading, of a process's files of a name, each open for one iteration.
+
+    Only files with these seals that belong to the process's user or root, four at most. Empty where
+    the open files of the process may not be read.
     """
     folder = proc / str(pid)
     try:

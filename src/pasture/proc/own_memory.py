@@ -20,6 +20,10 @@ class OwnMemory(NamedTuple):
 
 
 def read_own_memory() -> OwnMemory:
-    """Read the memory now. Raises: OSError, ValueError: the kernel does not report it."""
+    """Read the memory now.
+
+    Raises:
+        OSError, ValueError: the kernel does not report it.
+    """
     resident, shared = map(int, _STATM.read_text().split()[1:3])
     return OwnMemory(resident * OS_PAGE_BYTES, (resident - shared) * OS_PAGE_BYTES)

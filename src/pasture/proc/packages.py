@@ -1,5 +1,6 @@
-"""The installed package of a file that a process has mapped, by the packages' records. A file at
-the path of a mapped one may be another user's.
+"""The installed package of a file that a process has mapped, by the packages' records.
+
+A file at the path of a mapped one may be another user's.
 """
 
 from __future__ import annotations

@@ -102,8 +102,10 @@ def own_private_bytes(proc: Path = _PROC) -> int:
 
 
 def read_own(proc: Path = _PROC) -> Memory:
-    """The memory of this process. Takes milliseconds: a walk over its pages. Raises: OSError:
-    `/proc` is missing, or the kernel is too old.
+    """The memory of this process. Takes milliseconds: a walk over its pages.
+
+    Raises:
+        OSError: `/proc` is missing, or the kernel is too old.
     """
     path = proc / "self" / "smaps_rollup"
     try:
@@ -138,8 +140,10 @@ def has_memory(pid: int, proc: Path = _PROC) -> bool:
 
 
 def require_smaps_rollup(proc: Path = _PROC) -> None:
-    """Check that the kernel reports memory, before anything is started. Raises: NoPrivilege:
-    `/proc` is missing, or the kernel is older than 4.14.
+    """Check that the kernel reports memory, before anything is started.
+
+    Raises:
+        NoPrivilege: `/proc` is missing, or the kernel is older than 4.14.
     """
     path = proc / "self" / "smaps_rollup"
     try:

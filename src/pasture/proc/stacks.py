@@ -1,6 +1,7 @@
-"""The stacks of a process's threads, which show a thread's package. Owns the rule: the outermost
-code on a stack, except the C library's and the interpreter's, belongs to the library that started
-the thread.
+"""The stacks of a process's threads, which show a thread's package.
+
+Owns the rule: the outermost code on a stack, except the C library's and the interpreter's, belongs
+to the library that started the thread.
 
 Source: proc_pid_syscall(5), proc_pid_mem(5), proc_pid_pagemap(5).
 """
@@ -117,8 +118,9 @@ def _record_of_thread(content: bytes, begin: int, number: int) -> bytes:
 
 
 def _not_a_size(word: tuple[int]) -> bytes:
-    """The bytes of a word; zeros for a multiple of the OS page, such as the size of a stack. Such
-    sizes look like addresses of an interpreter at the lowest addresses.
+    """The bytes of a word; zeros for a multiple of the OS page, such as the size of a stack.
+
+    Such sizes look like addresses of an interpreter at the lowest addresses.
     """
     return bytes(_WORD.size) if word[0] % OS_PAGE_BYTES == 0 else _WORD.pack(word[0])
 
@@ -134,8 +136,9 @@ def owner_of(files: Sequence[str]) -> tuple[str, bool]:
 
 
 def own_code(files: Sequence[str]) -> list[str]:
-    """The files that are not the system's, outermost first. The C library starts a thread; words
-    farther out are the thread's variables.
+    """The files that are not the system's, outermost first.
+
+    The C library starts a thread; words farther out are the thread's variables.
     """
     first = next((i for i, file in enumerate(files) if _LIBC.match(PurePath(file).name)), 0)
     return [file for file in files[first:] if not _SYSTEM.match(PurePath(file).name)]

@@ -101,9 +101,7 @@ def read_stat(pid: int, proc: Path = _PROC) -> Stat | None:
 
 
 def start_time(pid: int) -> int:
-    """Clock ticks from the machine's boot to the process's start; 0 if that is unknown, because
-    /proc is missing or shows another namespace of pids.
-    """
+    """Clock ticks from the machine's boot to the process's start; 0 if /proc does not show it."""
     try:
         if Path("/proc/self").readlink().name != str(os.getpid()):
             return 0
@@ -114,8 +112,9 @@ def start_time(pid: int) -> int:
 
 
 def has_ended(pid: int, started: int) -> bool:
-    """Whether a process has ended for certain, by its `start_time`. False for one that its parent
-    has not reaped, and for an unknown start (0).
+    """Whether a process has ended for certain, by its `start_time`.
+
+    False for one that its parent has not reaped, and for an unknown start (0).
     """
     try:
         os.kill(pid, 0)

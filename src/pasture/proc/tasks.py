@@ -95,9 +95,9 @@ def read_call(pid: int, number: int, proc: Path = _PROC) -> Call | None:
 
 
 def is_locked(pid: int, proc: Path = _PROC, *, main_serves: bool = False) -> bool:
-    """Whether the main thread of a process waits for a lock of its own, and no other thread waits
-    for a request. An idle thread of uWSGI's waits for one; with `main_serves` no thread waits by
-    design.
+    """Whether a process's main thread waits for a lock, and no other thread for a request.
+
+    An idle thread of uWSGI's waits for one; with `main_serves` no thread waits by design.
     """
     main = read_call(pid, pid, proc)
     if main is None or not main.is_for_own_lock:

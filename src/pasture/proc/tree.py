@@ -1,5 +1,7 @@
-"""The processes of a server: its forked workers, and all processes below it. A process may have
-ended by the time the caller looks at it. Does not use psutil, which would be sealed into servers.
+"""The processes of a server: its forked workers, and all processes below it.
+
+A process may have ended by the time the caller looks at it. Does not use psutil, which would be
+sealed into servers.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ def master_of(pid: int, *, forked_only: bool = True) -> int | None:
 
 def serves_asgi(pid: int, names: Iterable[str]) -> bool:
     """Whether a process's command names a server for ASGI, of these or known here, or its worker.
+
     Another command, as `prefect server start`, is recognized by libraries that such servers load.
     """
     if _is_named(pid, (*names, *_ASGI)):
@@ -129,8 +132,11 @@ def processor_s(pid: int) -> float:
 
 
 def require_memory_of(pid: int, proc: Path = _PROC) -> None:
-    """Check that a process exists and has memory of its own. Raises: NoPrivilege: `/proc` is
-    missing or hides the process. ProcessEnded: the process does not exist, or is a zombie.
+    """Check that a process exists and has memory of its own.
+
+    Raises:
+        NoPrivilege: `/proc` is missing or hides the process.
+        ProcessEnded: the process does not exist, or is a zombie.
         UsageError: it is a thread of the kernel.
     """
     smaps.require_smaps_rollup(proc)
@@ -158,8 +164,7 @@ def _hidden_or_gone(pid: int) -> NoPrivilege | ProcessEnded:
     return NoPrivilege(
         f"/proc hides process {pid} from this user",
         hint=privilege.hint(
-            "CAP_SYS_PTRACE",
-            "run pasture as its user or as root; /proc is mounted with hidepid",
+            "CAP_SYS_PTRACE", "run pasture as its user or as root; /proc is mounted with hidepid"
         ),
     )
 
@@ -192,6 +197,7 @@ def pythons() -> Iterator[tuple[int, Stat]]:
 
 def find_masters() -> tuple[int, ...]:
     """Pids of this user's (root: of all) Python processes that have workers and are not workers.
+
     Test runs do not count.
     """
     parents = {pid: stat.parent_pid for pid, stat in pythons()}
@@ -229,8 +235,10 @@ def only_master(command: str) -> int:
 
 
 def server_of(pid: int, command: str) -> int:
-    """The process that a user names, or the only master below a shell or a supervisor. Raises:
-    UsageError: several are below it.
+    """The process that a user names, or the only master below a shell or a supervisor.
+
+    Raises:
+        UsageError: several are below it.
     """
     if master_of(pid, forked_only=False) is not None:
         return pid

@@ -73,6 +73,7 @@ class Channel:
 
     def send(self, word: str, files: Sequence[int] = (), **values: Any) -> bool:
         """Send a message, with its texts cut; False if the other side is closed, or does not read.
+
         Waits at most a tenth of a second if the kernel lacks memory.
         """
         short = {k: v[:MAX_TEXT] if isinstance(v, str) else v for k, v in values.items()}

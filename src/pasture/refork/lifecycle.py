@@ -1,12 +1,13 @@
-"""The life cycle of molds and generations, as a pure state machine: it decides which process forks,
-and when. The server reports what happened (`spawned`, `sealed`, `ended` ...) and asks for one
-`next_action` at a time. The life cycle uses neither processes nor a clock, so a test can play every
-sequence of events. Between two rollouts (`rollout`) it is idle.
+"""The life cycle of molds and generations: it decides which process forks, and when.
+
+A pure state machine. The server reports what happened (`spawned`, `sealed`, `ended` ...) and asks
+for one `next_action` at a time. The life cycle uses neither processes nor a clock, so a test can
+play every sequence of events. Between two rollouts (`rollout`) it is idle.
 
 Invariants:
-- A rollout keeps the previous mold until its end. The server's own process, the mold of generation
-0, always exists. So after any failure a proven parent is left. - A rollout ends in success, or with
-one note on its failure.
+- A rollout keeps the previous mold until its end. The server's own process, the mold of
+  generation 0, always exists. So after any failure a proven parent is left.
+- A rollout ends in success, or with one note on its failure.
 """
 
 from __future__ import annotations
@@ -227,8 +228,9 @@ class Lifecycle:
         return Measure()
 
     def _is_settled_for(self, payoff: Payoff, now: float) -> bool:
-        """Whether as many requests were served as before, and all replaced processes have ended. A
-        worker may take any time for its requests; the wait is as long as for a mold.
+        """Whether as many requests were served as before, and all replaced processes have ended.
+
+        A worker may take any time for its requests; the wait is as long as for a mold.
         """
         if mean_requests(self.children.workers) < payoff.settled_at:
             return False

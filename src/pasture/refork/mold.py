@@ -1,6 +1,7 @@
-"""The making and the life of a mold: from a worker that has stopped serving to the last fork. Owns
-the part that all servers share. Invariant: a process with hazards of a fork does not become a mold;
-the server knows every process that a mold forks before it runs other code.
+"""The making and the life of a mold: from a worker that has stopped serving to the last fork.
+
+Owns the part that all servers share. Invariant: a process with hazards of a fork does not become a
+mold; the server knows every process that a mold forks before it runs other code.
 """
 
 from __future__ import annotations
@@ -58,8 +59,10 @@ class Refused(Exception):
 
 
 class ForkFailed(Exception):
-    """A process could not be forked; the text says why. Attributes: for_now: the system lacked
-    resources; a later try may succeed.
+    """A process could not be forked; the text says why.
+
+    Attributes:
+        for_now: the system lacked resources; a later try may succeed.
     """
 
     def __init__(self, why: str, *, for_now: bool) -> None:
@@ -138,10 +141,7 @@ def _is_worth_plugging() -> bool:
 
 
 def fork_for(
-    channel: Channel,
-    before_fork: Callable[[Start], Any],
-    alive: Callable[[], None],
-    idle_s: float,
+    channel: Channel, before_fork: Callable[[Start], Any], alive: Callable[[], None], idle_s: float
 ) -> Start | None:
     """Fork a worker for each order, until the channel is closed.
 

@@ -2,10 +2,11 @@
 
     measuring -> backfilling -> promoting -> canary -> rolling
 
-- measuring: a worker is chosen, and the memory of the whole server is measured. - backfilling: a
-spare worker is forked to replace the chosen one. - promoting: the chosen worker finishes its
-requests, seals itself, and serves no more. - canary: the new mold has forked one worker, which must
-answer. - rolling: workers are replaced, each only after its replacement is ready.
+- measuring: a worker is chosen, and the memory of the whole server is measured.
+- backfilling: a spare worker is forked to replace the chosen one.
+- promoting: the chosen worker finishes its requests, seals itself, and stops serving.
+- canary: the new mold has forked one worker, which must answer.
+- rolling: workers are replaced, each only after its replacement is ready.
 
 Invariant: of `wanted` workers a rollout takes away at most a tenth, rounded down, at any time.
 A rollout returns an `Outcome`; the life cycle draws the conclusions.

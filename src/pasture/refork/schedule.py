@@ -26,8 +26,7 @@ _HINT = "as in 50,500,2000: requests that a worker has served, by generation"
 class Schedule:
     """Requests by generation."""
 
-    # Numbers of at least 1; the last one counts for all later generations.
-    limits: tuple[int, ...]
+    limits: tuple[int, ...]  # numbers of at least 1; the last one counts for all later generations
 
     def limit(self, level: int) -> int:
         """Requests that make a worker a candidate after `level` successful rollouts."""
@@ -68,8 +67,9 @@ class Attempts:
         self._level = max(0, self._level - 1)
 
     def failed(self, now: float, refusal: str = "") -> str:
-        """Record a failure; returns the time of the next try, in words. A `refusal` is a worker's
-        reason; two equal ones in a row are the application's fault.
+        """Record a failure; returns the time of the next try, in words.
+
+        A `refusal` is a worker's reason; two equal ones in a row are the application's fault.
         """
         wait_s = self._backoff.failed(now)
         if refusal and refusal == self._refusal:

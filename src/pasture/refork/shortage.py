@@ -1,5 +1,6 @@
-"""Shortages of processes, memory or descriptors, and the time of the next try. A server must not
-end because it cannot fork: its workers would end, too.
+"""Shortages of processes, memory or descriptors, and the time of the next try.
+
+A server must not end because it cannot fork: its workers would end, too.
 """
 
 from __future__ import annotations

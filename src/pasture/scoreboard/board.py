@@ -1,8 +1,9 @@
-"""The server's side of a scoreboard: the owners of rows, and the counts of ended ones. Owns the
-memory. Invariants: it is allocated in full at once and can be neither cut nor extended, so no store
-into it fails. Once claimed, a row has one writer, the process that it was reserved for, until that
-has ended. Only the server's own process writes the rest. The server keeps its own list of rows and
-does not read it back: a worker may run as another user.
+"""The server's side of a scoreboard: the owners of rows, and the counts of ended ones.
+
+Owns the memory. Invariants: it is allocated in full at once and can be neither cut nor extended, so
+no store into it fails. Once claimed, a row has one writer, the process that it was reserved for,
+until that has ended. Only the server's own process writes the rest. The server keeps its own list
+of rows and does not read it back: a worker may run as another user.
 """
 
 from __future__ import annotations
@@ -84,8 +85,10 @@ class Row:
 
 
 class Scoreboard:
-    """All rows. Made once, by the server's own process, before its first fork. Raises: OSError: the
-    memory cannot be allocated.
+    """All rows. Made once, by the server's own process, before its first fork.
+
+    Raises:
+        OSError: the memory cannot be allocated.
     """
 
     def __init__(self, rows: int = layout.ROWS) -> None:
@@ -142,8 +145,9 @@ class Scoreboard:
                 self._release(number)
 
     def release(self, number: int) -> None:
-        """Keep the counts of a row's process, which has ended, and free the row. If a signal
-        handler calls this during another change, the next sweep does it.
+        """Keep the counts of a row's process, which has ended, and free the row.
+
+        If a signal handler calls this during another change, the next sweep does it.
         """
         if self._changing.acquire(blocking=False):
             try:

@@ -1,6 +1,7 @@
-"""The growth of a worker that may leak: its memory grows steadily with its requests. Owns the
-judgement. Memory here is pages without a file, shared or not, so that un-sharing a page does not
-count. A worker notes it each time that its number of requests has doubled.
+"""The growth of a worker that may leak: its memory grows steadily with its requests.
+
+Owns the judgement. Memory here is pages without a file, shared or not, so that un-sharing a page
+does not count. A worker notes it each time that its number of requests has doubled.
 """
 
 from __future__ import annotations

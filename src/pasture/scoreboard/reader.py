@@ -40,6 +40,7 @@ def read_entries(server_pid: int) -> dict[int, Entry]:
 
 def roles_of(pids: Iterable[int], entries: Mapping[int, Entry]) -> dict[int, str]:
     """The role of each child of a server, by its row on the scoreboard: a worker, a mold, a mule.
+
     "other" is a child without a row next to children with one, such as uWSGI's HTTP router. If no
     child has a row, or rows may be lacking, all are workers.
     """
@@ -57,9 +58,10 @@ def workers_among(pids: Iterable[int], entries: Mapping[int, Entry]) -> tuple[in
 def served_by(
     server_pid: int, board: Snapshot | None, asgi: Iterable[str], web: Iterable[str]
 ) -> str:
-    """The requests that a server serves: "asgi", "web" or "", by its scoreboard. Without an entry
-    its command decides, if it names a known server. A program that starts a server itself has
-    another command.
+    """The requests that a server serves: "asgi", "web" or "", by its scoreboard.
+
+    Without an entry its command decides, if it names a known server. A program that starts a server
+    itself has another command.
     """
     said = board.seal.serves if board is not None and board.seal is not None else ""
     if said in ("asgi", "web"):

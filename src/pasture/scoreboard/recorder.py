@@ -131,9 +131,11 @@ class Recorder:
             self.begin(slot)
 
     def begin(self, slot: Slot | None = None, role: int = layout.PLAIN) -> None:
-        """Count from now on, in a worker. Call this only after forks by C code and by molds. Args:
-        slot: row reserved for this process; None takes the announced fork's. role: of `layout`, for
-        a process that is not a worker.
+        """Count from now on, in a worker. Call this only after forks by C code and by molds.
+
+        Args:
+            slot: row reserved for this process; None takes the announced fork's.
+            role: of `layout`, for a process that is not a worker.
         """
         if self._row_pid == os.getpid() or self._board is None:
             return

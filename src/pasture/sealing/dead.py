@@ -1,4 +1,5 @@
 """The account of the dead: objects that earlier seals keep for good although they are unreachable.
+
 Owns the figures and the sentence; the extension finds the objects (`src/native/seal/dead.c`).
 Objects that only C code holds count as dead, a few per cent of a heap.
 """

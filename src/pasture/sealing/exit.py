@@ -82,7 +82,7 @@ def watch() -> None:
 
 
 def take_over_files() -> None:
-    """Have this forked process write what open files have buffered."""
+    """Make this forked process write the buffers of its open files."""
     global _owner
     _owner = os.getpid()
 
@@ -120,8 +120,9 @@ def _once_more(step: Callable[_P, _R]) -> Callable[_P, _R]:
 
 @_once_more
 def _at_end(can_leave: bool) -> tuple[Ending, float]:
-    """The work of the last atexit function, after threads were joined. Returns the next step, and
-    the seconds for which locks may still be waited for.
+    """The work of the last atexit function, after threads were joined.
+
+    Returns the next step, and the seconds for which locks may still be waited for.
     """
     wait = open_files.LockWait(LOCK_LIMIT_S)
     if not (_installed and can_leave):
@@ -158,7 +159,7 @@ def flush_open_files_too() -> None:
 
 
 def before_leaving(work: LastWork) -> None:
-    """Have a function called when a process leaves. The latest counts."""
+    """Call a function when a process leaves. The latest counts."""
     global _last_work
     _last_work = work
 

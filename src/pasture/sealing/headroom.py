@@ -1,5 +1,6 @@
-"""The steps of the seal that fit into the memory that control groups leave. A step that does not
-fit is not started: above the limit of a group the kernel ends the process.
+"""The steps of the seal that fit into the memory that control groups leave.
+
+A step that does not fit is not started: above the limit of a group the kernel ends the process.
 """
 
 from __future__ import annotations

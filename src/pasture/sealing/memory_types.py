@@ -1,5 +1,4 @@
-"""Types of extensions whose objects stay mortal, and how a program declares that they may be
-sealed.
+"""Types of extensions whose objects stay mortal, and the declaration that they may be sealed.
 
 Owns their part of a report. The types that are known to hold only memory are in the extension's
 list (`src/native/seal/memory_types.c`) or registered by programs.

@@ -1,7 +1,8 @@
-"""Writes open files before the fork and at the end of a process, as finalization would when it
-destroys the objects. Owns which files are flushed or closed, their order, and how long it waits for
-a lock. A file is an object that derives from `io.IOBase`, or one that can be written to and is
-closed by its `__del__`, such as a `ZipFile`.
+"""Writes open files before the fork and at the end of a process, as finalization would.
+
+Owns which files are flushed or closed, their order, and how long it waits for a lock. A file is an
+object that derives from `io.IOBase`, or one that can be written to and is closed by its `__del__`,
+such as a `ZipFile`.
 
 Invariants: a file that writes into another file comes before that file. An error of one file does
 not stop the rest. Only waits for locks have a limit; writing has none.
@@ -92,9 +93,11 @@ def flush(wait: LockWait) -> None:
 
 
 def finish(wait: LockWait, inherited: Iterable[object] = ()) -> None:
-    """Write all data of open files, as their destructors would. At the end of a process. Archives
-    and compressed files are closed: only that writes their ends. Files below the standard streams
-    are still in use and left open. Inherited files are only flushed: their parent closes them.
+    """Write all data of open files, as their destructors would. At the end of a process.
+
+    Archives and compressed files are closed: only that writes their ends. Files below the standard
+    streams are still in use and left open. Inherited files are only flushed: their parent closes
+    them.
     """
     standard = {id(part) for name in ("stdout", "stderr") for part in _parts(name)}
     kept = {*standard, *map(id, inherited)}

@@ -81,10 +81,7 @@ class Policy:
 
 
 _TABLE: tuple[Policy, ...] = (
-    Policy(
-        "stock",
-        "the reference for the rest: the server preloads, no more",
-    ),
+    Policy("stock", "the reference for the rest: the server preloads, no more"),
     Policy(
         "freeze",
         "where nothing may be installed: `gc.freeze()` is two lines",

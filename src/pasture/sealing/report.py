@@ -70,10 +70,12 @@ class SealReport:
         interpreter: the interpreter that it ran on.
         policy: name of the policy.
         sealed: every heap step of the policy ran, or does not exist on this interpreter; memory
-        sufficed for all. reason: why the process is not sealed; None if it is. why: the code of
-        that reason. threads: names of threads that ran and prevented a full seal. round: how many
-        times `seal()` changed this process's heap, this time included. steps: one report for each
-        step of the policy, in their order.
+            sufficed for all.
+        reason: why the process is not sealed; None if it is.
+        why: the code of that reason.
+        threads: names of threads that ran and prevented a full seal.
+        round: how many times `seal()` changed this process's heap, this time included.
+        steps: one report for each step of the policy, in their order.
     """
 
     interpreter: Interpreter

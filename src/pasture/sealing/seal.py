@@ -32,13 +32,7 @@ from pasture.sealing import child, exit, gc_settings, headroom
 from pasture.sealing import snapshot as snapshot_file
 from pasture.sealing.policy import Policy, PrepareStep, find_policy
 from pasture.sealing.report import SealReport, StepReport, show_report
-from pasture.sealing.steps import (
-    HEAP_STEPS,
-    Counts,
-    HeapStep,
-    StepResult,
-    left_out_besides,
-)
+from pasture.sealing.steps import HEAP_STEPS, Counts, HeapStep, StepResult, left_out_besides
 
 if TYPE_CHECKING:
     from pasture.warmup.warmup import WarmUpReport
@@ -81,16 +75,17 @@ def seal(
     Args:
         policy: its name, or your own `Policy`; None is "seal".
         allow_threads: do not check that other Python threads wait. Only for threads that are
-        blocked outside of Python until this returns. stop_agents: stop agents that stop at each
-        fork themselves (ddtrace). Not in a hook of a fork. keep_connections: leave connections to
-        databases open, for a process that goes on using
+            blocked outside of Python until this returns.
+        stop_agents: stop agents that stop at each fork themselves (ddtrace). Not in a hook of a
+            fork.
+        keep_connections: leave connections to databases open, for a process that goes on using
             them. Its children open their own.
         strict: raise if the process did not get sealed.
         accept: kinds of hazards for which `strict` does not raise.
         warm_up: a function without arguments that calls `pasture.warm_up`, if the policy has a
             warm-up.
         snapshot: file for the heap snapshot of `pasture explain`; None is PASTURE_SNAPSHOT, or no
-        file.
+            file.
 
     Returns:
         A report: the steps with counts and times, and the steps that were left out and why.
@@ -184,9 +179,7 @@ def _survey(
 
 
 def _prepare(
-    name: PrepareStep,
-    warm_up: WarmUp | None,
-    closing: Callable[[], tuple[Counts, tuple[str, ...]]],
+    name: PrepareStep, warm_up: WarmUp | None, closing: Callable[[], tuple[Counts, tuple[str, ...]]]
 ) -> StepReport:
     if name == "warm-up" and warm_up is None:
         return _not_taken(name, Reason.NO_REQUESTS, "no requests were given")

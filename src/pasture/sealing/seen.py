@@ -1,4 +1,5 @@
 """pasture's work in a server's master, read from outside: the scoreboard and the seal's report.
+
 Another process wrote both.
 """
 

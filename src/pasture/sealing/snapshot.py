@@ -1,5 +1,6 @@
-"""The heap snapshot: the objects of this process and their addresses, for `pasture explain`. Owns
-the file's head and its path; the extension writes the records. A file appears only when it is
+"""The heap snapshot: the objects of this process and their addresses, for `pasture explain`.
+
+Owns the file's head and its path; the extension writes the records. A file appears only when it is
 complete, and only this user and root can read it: it has every address of the heap.
 `pasture_tools.explain.snapshot` reads it.
 """

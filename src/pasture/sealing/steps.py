@@ -40,7 +40,7 @@ class Lack(NamedTuple):
 
     first: tuple[int, int]  # the version of CPython from which on the step exists
     what: str  # the end of a sentence about an older version
-    cost: str  # of that
+    cost: str  # the cost of the lack, in words
 
 
 class HeapStep(NamedTuple):
@@ -53,7 +53,7 @@ class HeapStep(NamedTuple):
     # need threads that are proved to wait.
     beside_running: bool = False
     # Safe and worth while on a half-sealed heap. Plugging is neither: it allocates, and what failed
-    # most likely failed for want of memory.
+    # most likely failed without memory.
     after_failure: bool = False
     peak: Peak | None = None  # memory that it may need for a moment; None if that is little
     # Replaces the step where that memory is missing.
@@ -192,11 +192,7 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     "give-back": HeapStep(lambda: {"bytes": native().trim()}, is_native=True),
     "plug-malloc": HeapStep(_plug_malloc, is_native=True, peak=Peak(0.01), holds_plugs=True),
     "plug-pymalloc": HeapStep(
-        _plug_pymalloc,
-        is_native=True,
-        peak=Peak(0.01),
-        holds_plugs=True,
-        part="plugging of pools",
+        _plug_pymalloc, is_native=True, peak=Peak(0.01), holds_plugs=True, part="plugging of pools"
     ),
     # Last: the earlier steps have written all that they write.
     "huge-pages": HeapStep(_collapse, is_native=True),

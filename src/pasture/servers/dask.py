@@ -33,7 +33,7 @@ log = logging.getLogger("distributed.nanny")
 
 
 def dask_setup(nanny: Any) -> None:
-    """Have this process's workers forked from a sealed forkserver. Called once for each nanny."""
+    """Fork this process's workers from a sealed forkserver. Called once for each nanny."""
     if is_off():
         return
     method = dask.config.get(METHOD)
@@ -57,8 +57,8 @@ def dask_setup(nanny: Any) -> None:
 
 
 def preload_list(variable: str, configured: object) -> str:
-    """PASTURE_PRELOAD for the forkserver: the variable, or Dask's configuration, which is a list of
-    names or a string with commas, as in `DASK_PASTURE__PRELOAD`.
+    """PASTURE_PRELOAD for the forkserver: the variable, or Dask's list of names or string with
+    commas.
     """
     if variable:
         return variable

@@ -119,8 +119,9 @@ class Engine:
 
     @property
     def restarted(self) -> str:
-        """The script that starts this module, for an engine that starts `sys.argv` again. It has
-        its own folder, because Python puts a script's folder in front of the path.
+        """The script that starts this module, for an engine that starts `sys.argv` again.
+
+        It has its own folder, because Python puts a script's folder in front of the path.
         """
         return str(Path(__file__).parent / "restarted" / self.name)
 
@@ -154,8 +155,9 @@ class Engine:
             seal_before_forks(self.settings, works=self.works)
 
     def is_refused(self, started: Any) -> bool:
-        """Whether workers are not forked from a loaded parent; this is logged as a warning. Raises
-        a PastureError instead if `pasture run` or the settings require a seal.
+        """Whether workers are not forked from a loaded parent; this is logged as a warning.
+
+        Raises a PastureError instead if `pasture run` or the settings require a seal.
         """
         try:
             self.check(started)

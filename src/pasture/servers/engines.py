@@ -118,13 +118,7 @@ _ROWS = (
     Row("python", module="script", package="", guide="multiprocessing.md"),
     Row("pyspark", is_program=False, guide="clusters.md"),
     Row("dask", is_program=False, imports=("dask", "distributed"), guide="clusters.md"),
-    Row(
-        "multiprocessing",
-        module="process_start",
-        is_program=False,
-        seen_by="os.fork",
-        package="",
-    ),
+    Row("multiprocessing", module="process_start", is_program=False, seen_by="os.fork", package=""),
     Row(
         "forkserver",
         module="forkserver",

@@ -1,6 +1,7 @@
-"""Engines that a program of the user's starts itself, recognized by its imports. For `pasture run
--- python app.py`. A finder imports the module that seals an engine right after the engine's own.
-Invariant: the engine's module is unchanged after any error.
+"""Engines that a program of the user's starts itself, recognized by its imports.
+
+For `pasture run -- python app.py`. A finder imports the module that seals an engine right after the
+engine's own. Invariant: the engine's module is unchanged after any error.
 """
 
 from __future__ import annotations

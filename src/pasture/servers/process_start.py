@@ -1,7 +1,8 @@
-"""Processes that a program forks itself, sealed where only the environment asks for it. Importing
-this is the switch: `PASTURE=seal python train.py` imports it at the first `os.fork` of any library.
-The program works between the forks, so it is sealed once; its children are not sealed again. With
-PASTURE_FORK_SPAWNED it is imported before the first process is spawned, too.
+"""Processes that a program forks itself, sealed where only the environment asks for it.
+
+Importing this is the switch: `PASTURE=seal python train.py` imports it at the first `os.fork` of
+any library. The program works between the forks, so it is sealed once; its children are not sealed
+again. With PASTURE_FORK_SPAWNED it is imported before the first process is spawned, too.
 """
 
 from __future__ import annotations

@@ -72,8 +72,9 @@ def prepare(arguments: Sequence[str]) -> Sealer:
 
 @contextlib.contextmanager
 def _all_output_to_the_log() -> Iterator[None]:
-    """Send all output to standard error, also that of libraries in C. Spark does not read standard
-    error before it has the port: a full pipe would block the daemon.
+    """Send all output to standard error, also that of libraries in C.
+
+    Spark does not read standard error before it has the port: a full pipe would block the daemon.
     """
     with contextlib.suppress(OSError):
         fcntl.fcntl(2, fcntl.F_SETPIPE_SZ, _MAX_PIPE_BYTES)

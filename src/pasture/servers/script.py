@@ -1,5 +1,6 @@
-"""`python -m pasture.servers.script ARGS`: what `pasture run -- python ARGS` becomes. Owns the
-choice of the forks that are sealed. The interpreter's own main function runs the program
+"""`python -m pasture.servers.script ARGS`: what `pasture run -- python ARGS` becomes.
+
+Owns the choice of the forks that are sealed. The interpreter's own main function runs the program
 (`pasture.main_program`). An engine that the program starts seals itself.
 """
 

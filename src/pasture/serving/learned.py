@@ -1,4 +1,5 @@
 """`--auto` in a server's parent: builds learned entries before the seal, and has children record.
+
 Owns the order: read, try new entries, build, choose the code to gather, record. Invariant: a parent
 in which a tried entry fails nevertheless does not fork workers; where it cannot be replaced by a
 new start, all entries are tried at each start.
@@ -112,8 +113,9 @@ def _built(
 def _start_without(
     line: str, problem: str, path: Path, entries: Entries, start_again: restart.Restart
 ) -> None:
-    """Replace this process by a start without an entry, which tries the rest again. If that start
-    fails here, too, the next one is plain.
+    """Replace this process by a start without an entry, which tries the rest again.
+
+    If that start fails here, too, the next one is plain.
     """
     from pasture.learning import file
 

@@ -106,8 +106,8 @@ class SharedLifespan:
         return started
 
     def end(self) -> None:
-        """End the application, if it is started, in the process that has started it, within 30 s. A
-        signal that asks the process to end interrupts it: KeyboardInterrupt.
+        """End a started application, in its process, within 30 s. An ending signal raises
+        KeyboardInterrupt.
         """
         session, self.session = self.session, None
         if session is None:

@@ -41,14 +41,13 @@ def moved_import(
     is_asked_for: bool = False,
     signals: Collection[int] = (),
 ) -> Iterator[None]:
-    """Import the application in the `with` block; does not return where the server must start
-    plain.
+    """Import the application in the `with` block; does not return if the server starts plain.
 
     Args:
         start_plain: starts this program again without pasture; returns only if that is impossible.
         is_asked_for: the user has asked the server itself to preload: hazards are then only
-        reported, since they exist without pasture, too. signals: signals that this server handles
-        after the import, besides INT and TERM.
+            reported, since they exist without pasture, too.
+        signals: signals that this server handles after the import, besides INT and TERM.
 
     Raises:
         AppImportFailed: the import failed, and the program cannot start again.
@@ -112,10 +111,7 @@ def announce_plain(why: str, settings: ServerSettings, log: Log = write_to_log) 
     """Report in the log and on the scoreboard that this start is as without pasture."""
     log(logging.WARNING, NO_SEAL % f"plain, because {why}")
     report = SealReport(
-        *(current(), settings.policy.name, False, why),
-        round=0,
-        steps=(),
-        why=Reason.PLAIN,
+        *(current(), settings.policy.name, False, why), round=0, steps=(), why=Reason.PLAIN
     )
     show_report(report)
     write_copy(report, settings.report_file, log)

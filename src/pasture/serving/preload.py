@@ -66,10 +66,7 @@ def _chain(
     shown: traceback.TracebackException, error: BaseException
 ) -> Iterator[tuple[traceback.TracebackException, BaseException]]:
     yield shown, error
-    for part, where in (
-        (shown.__cause__, error.__cause__),
-        (shown.__context__, error.__context__),
-    ):
+    for part, where in ((shown.__cause__, error.__cause__), (shown.__context__, error.__context__)):
         if part is not None and where is not None:
             yield from _chain(part, where)
 

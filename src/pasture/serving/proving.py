@@ -38,8 +38,9 @@ def prove(
     log: Log,
     reaped: Callable[[int], object],
 ) -> StepReport | None:
-    """Probe the sealed process, as `probe` does; returns only if the server goes on sealed. Returns
-    None without requests to send. Raises ProbeFailed if the server must not start.
+    """Probe the sealed process, as `probe` does; returns only if the server goes on sealed.
+
+    Returns None without requests to send. Raises ProbeFailed if the server must not start.
     """
     expected = expectations(served.answers)
     left = [one for one in served.hazards if one.kind not in settings.accepted]
@@ -85,8 +86,9 @@ def _say(report: ProbeReport, expected: int, log: Log) -> None:
 
 
 def loop_factory(config: Any) -> Any:
-    """The factory of the event loop of a uvicorn `Config`. None is asyncio's own, by the policy
-    that uvicorn sets before 0.36.
+    """The factory of the event loop of a uvicorn `Config`.
+
+    None is asyncio's own, by the policy that uvicorn sets before 0.36.
     """
     if hasattr(config, "get_loop_factory"):
         return config.get_loop_factory()

@@ -1,7 +1,7 @@
-"""The replacement of workers by their private memory: USS, not RSS, which counts pages that are
-shared with the parent. Owns the decision; the server ends the worker. Invariant: `UssWatch` notices
-a worker before it has passed its limit by more than the growth of one request for each of its
-threads.
+"""The replacement of workers by their private memory: USS, not RSS, which counts shared pages.
+
+Owns the decision; the server ends the worker. Invariant: `UssWatch` notices a worker before it has
+passed its limit by more than the growth of one request for each of its threads.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ Restart = Callable[..., None]
 
 def parse(text: str | None, pid: int) -> tuple[str, str]:
     """The kind of a process's latest restart, `plain` or `again`, and why; "" for a first start.
+
     Read from the variable, which may be another process's.
     """
     number, how, why = (*(text or "").split(" ", 2), "", "")[:3]

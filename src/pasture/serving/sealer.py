@@ -57,14 +57,16 @@ class Sealer:
         prepare: makes a context for each seal, in which the heap may be changed.
         as_worker: makes a context for code of the application that runs before the fork.
         stop_agents: as in `pasture.seal`, for a server that calls `before_fork` before it forks,
-        not in a hook of the fork. start_again: starts the server again, as without pasture, after a
-        failed probe of the sealed process; None sends no probe. keeps_connections: whether this
-        process uses its connections to databases between the forks;
+            not in a hook of the fork.
+        start_again: starts the server again, as without pasture, after a failed probe of the sealed
+            process; None sends no probe.
+        keeps_connections: whether this process uses its connections to databases between the forks;
             None is the value of `works`.
         works: whether this process does its program's work between the forks. It is then sealed
-        once: each further seal would keep for good the objects in use. server: returns the pid of
-        the process that users know as the server, if that is not the sealed one. serves: the kind
-        of requests that its workers serve, as in `servers.engines`.
+            once: each further seal would keep for good the objects in use.
+        server: returns the pid of the process that users know as the server, if that is not the
+            sealed one.
+        serves: the kind of requests that its workers serve, as in `servers.engines`.
 
     Attributes:
         report: the latest seal's; None before the first.
@@ -114,12 +116,14 @@ class Sealer:
 
         Args:
             warm_up: serves the settings' requests, if any, as in `pasture.seal`, before the first
-            seal. play: starts a worker in a probe, up to where it would serve connections. reaped:
-            called with the pid of a probe once it is gone.
+                seal.
+            play: starts a worker in a probe, up to where it would serve connections.
+            reaped: called with the pid of a probe once it is gone.
 
         Raises:
             PastureError: before the first fork, if the settings are strict, or if a probe failed
-            and they forbid the start. KeyboardInterrupt: the process was asked to end.
+                and they forbid the start.
+            KeyboardInterrupt: the process was asked to end.
         """
         if self._is_forking:
             return
@@ -155,6 +159,7 @@ class Sealer:
 
     def before_fork_or_end(self, *arguments: Any) -> None:
         """`before_fork` in a hook that must not raise: ends the process where the fork is refused.
+
         Python would only print an exception of a fork hook, and fork. Without memory for a seal
         this forks, too, unless the settings are strict.
         """
@@ -205,9 +210,7 @@ class Sealer:
             return
         with self._forking():
             step = proving.prove(
-                *(served[0], self._settings, play, self._start_again),
-                log=self._log,
-                reaped=reaped,
+                *(served[0], self._settings, play, self._start_again), log=self._log, reaped=reaped
             )
         if step is not None:
             recorder.show_probe("passed" if step.failed is None else "failed")
@@ -297,6 +300,7 @@ def seal_before_forks(
     yields: bool = False,
 ) -> None:
     """Seal this process before it forks workers, from now on, as often as that is worth while.
+
     `works` and `keeps_connections` are those of `Sealer`, `after` that of `fork_hook.watch`. With
     `yields` the sealer of an engine takes over, once one has started.
     """
@@ -313,8 +317,9 @@ _is_off_said = False
 
 
 def is_off(log: Log | None = None) -> bool:
-    """Whether `PASTURE=off` is set, which is logged once, to stderr without a `log`. Call this
-    before settings are read: wrong ones are not an error then.
+    """Whether `PASTURE=off` is set, which is logged once, to stderr without a `log`.
+
+    Call this before settings are read: wrong ones are not an error then.
     """
     global _is_off_said
     why = off.why()

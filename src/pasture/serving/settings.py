@@ -1,5 +1,7 @@
-"""The settings of a server process, a row each. Reading, writing, the options of `pasture run` and
-the arguments of `configure()` follow from the row.
+"""The settings of a server process, a row each.
+
+Reading, writing, the options of `pasture run` and the arguments of `configure()` follow from the
+row.
 
 `pasture run` and `pasture try` reach the server only through the variables, which survive its exec
 and its own exec for an upgrade.
@@ -44,7 +46,7 @@ _MAX_S = 1e6  # 11 days; more is a typing error
 
 
 def parse_seconds(value: str | float) -> float:
-    """A time limit as a user writes it; 0 is no limit. Raises a UsageError for other text."""
+    """A time limit as a user writes it; 0 removes it. Raises a UsageError for other text."""
     try:
         seconds = float(value)
     except ValueError:

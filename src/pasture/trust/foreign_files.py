@@ -1,6 +1,8 @@
-"""Files that another user may have made: the only module that opens them. It refuses, before it
-reads: symbolic links, FIFOs, devices, files of users who are not named, and files that are too
-large. So it follows no link and does not block. The caller must still distrust the content.
+"""Files that another user may have made: the only module that opens them.
+
+It refuses, before it reads: symbolic links, FIFOs, devices, files of users who are not named, and
+files that are too large. So it follows no link and does not block. The caller must still distrust
+the content.
 """
 
 from __future__ import annotations
@@ -43,15 +45,17 @@ def read_foreign(path: Path, *, most_bytes: int, owners: Iterable[int] | None = 
     """The content of a plain file. Files of /proc, which are without a size, are read to their end.
 
     Args:
-        most_bytes: more is an error, also if the file grows while it is read. owners: as for
-        `open_foreign`, which documents the errors, too.
+        most_bytes: more is an error, also if the file grows while it is read.
+        owners: as for `open_foreign`, which documents the errors, too.
     """
     return _content(path, open_foreign(path, most_bytes=most_bytes, owners=owners), most_bytes)
 
 
 def open_trusted(path: Path, *, most_bytes: int) -> int:
-    """Open a file that controls this process: this user's, or root's. Follows links: a
-    configuration often is one. Raises UsageError also if another user may write to the file.
+    """Open a file that controls this process: this user's, or root's.
+
+    Follows links: a configuration often is one. Raises UsageError also if another user may write to
+    the file.
     """
     try:
         number = os.open(path, _FLAGS & ~os.O_NOFOLLOW)

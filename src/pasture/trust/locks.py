@@ -1,4 +1,5 @@
 """The lock of a folder or a file, so that one process of this user at a time changes its content.
+
 The kernel releases the lock if the process dies (flock(2)). Some file systems lack locks: there the
 caller goes on without one, since files are written whole or not at all, and can report it.
 """

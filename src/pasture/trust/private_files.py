@@ -1,9 +1,10 @@
-"""Files and folders that belong to this user alone: the only module that creates them. A file
-appears only when it is complete: it is written next to its name and moved there in one step, with
-mode 0600. Folders are made with mode 0700. Another user cannot redirect it: a folder that another
-user owns or may write is refused (a sticky one, as /tmp, is not), a symbolic link of another user
-is not followed, and only a plain file of this user is replaced. Safe before a fork and in a sealed
-process. Errors are `OSError` with the reason as text.
+"""Files and folders that belong to this user alone: the only module that creates them.
+
+A file appears only when it is complete: it is written next to its name and moved there in one step,
+with mode 0600. Folders are made with mode 0700. Another user cannot redirect it: a folder that
+another user owns or may write is refused (a sticky one, as /tmp, is not), a symbolic link of
+another user is not followed, and only a plain file of this user is replaced. Safe before a fork and
+in a sealed process. Errors are `OSError` with the reason as text.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MAX_LINKS = 40
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT))
 _MIN_ROOM_BYTES = 1 << 20  # for logs, lists of requests and answers
 _ANOTHER_FOLDER = "set TMPDIR to a folder of yours with room in it"
-_MAX_NAME_CHARACTERS = 200  # of 255 characters; the rest is for the suffix
+_MAX_NAME_CHARACTERS = 200  # the suffix gets the rest of 255
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -78,8 +79,9 @@ def require_writable(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and missing ones above it. Makes nothing behind a link of another user's.
-    OSError: it cannot be made, or is not safe.
+    """Make a folder and missing ones above it.
+
+    Makes nothing behind a link of another user's. OSError: it cannot be made, or is not safe.
     """
     os.close(_opened_folder(path, is_made=True))
 
@@ -206,8 +208,9 @@ def _require_safe(path: Path, status: os.stat_result) -> None:
 
 
 def other_writers(status: os.stat_result) -> str | None:
-    """Users besides its owner who may write to a file or folder, in words, or None. This user's own
-    group, without other members, does not count.
+    """Users besides its owner who may write to a file or folder, in words, or None.
+
+    This user's own group, without other members, does not count.
     """
     if status.st_mode & stat.S_IWOTH:
         return "every user"

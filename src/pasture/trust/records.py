@@ -1,6 +1,7 @@
-"""Dataclasses from JSON: the reverse of `json.dumps(asdict(...))`, by the annotations. A file or a
-message may come from another user: each value is checked. Unknown keys are left out, since later
-versions add some.
+"""Dataclasses from JSON: the reverse of `json.dumps(asdict(...))`, by the annotations.
+
+A file or a message may come from another user: each value is checked. Unknown keys are left out,
+since later versions add some.
 """
 
 from __future__ import annotations

@@ -22,9 +22,10 @@ def peer_of(connection: socket.socket) -> tuple[int, int]:
 
 
 def past_reset(receive: Callable[[], T]) -> T:
-    """The result of `receive`, of a socket that keeps the bounds of messages. If the other end
-    closed with an unread message, the kernel first reports a reset, and then gives what that end
-    has sent.
+    """The result of `receive`, of a socket that keeps the bounds of messages.
+
+    If the other end closed with an unread message, the kernel first reports a reset, and then gives
+    what that end has sent.
     """
     try:
         return receive()

@@ -1,7 +1,8 @@
-"""Text that another process chose, errors included: the only module that makes it safe to show. It
-may contain escape sequences that a terminal obeys, characters that reverse the direction of a line,
-halves of characters that cannot be encoded. Each such character is written out, on one line of
-limited length.
+"""Text that another process chose, errors included: the only module that makes it safe to show.
+
+It may contain escape sequences that a terminal obeys, characters that reverse the direction of a
+line, halves of characters that cannot be encoded. Each such character is written out, on one line
+of limited length.
 """
 
 from __future__ import annotations

@@ -137,8 +137,9 @@ class Session:
         return closed_loop.leave(*self._left) if self._left is not None else ()
 
     def call(self, scope: dict[str, Any]) -> int:
-        """Serve one request to its end, in a copy of the context; returns the status. Raises the
-        application's errors, or RuntimeError if it sent no answer.
+        """Serve one request to its end, in a copy of the context; returns the status.
+
+        Raises the application's errors, or RuntimeError if it sent no answer.
         """
         scope["state"] = dict(self.lifespan.state)
         self._exchange = exchange = _Exchange()

@@ -1,7 +1,8 @@
-"""The only place where code of the application runs inside the process that forks. The code has a
-limited time, and an ending signal stops it. Its changes of the process's state are undone, except
-variables that modules set while they are loaded: workers do not load them again. Only its
-`KeyboardInterrupt` ends the process, and a process that it forks does not return from it.
+"""The only place where code of the application runs inside the process that forks.
+
+The code has a limited time, and an ending signal stops it. Its changes of the process's state are
+undone, except variables that modules set while they are loaded: workers do not load them again.
+Only its `KeyboardInterrupt` ends the process, and a process that it forks does not return from it.
 `interrupts` says which code cannot be stopped.
 """
 

@@ -1,5 +1,6 @@
-"""Stops code in the main thread: after a time, or when the process is asked to end. Invariant:
-afterwards handlers and alarm are restored, those of C code too, and no signal is lost.
+"""Stops code in the main thread: after a time, or when the process is asked to end.
+
+Invariant: afterwards handlers and alarm are restored, those of C code too, and no signal is lost.
 
 The handler of a signal raises `Interrupted` in the code, and again each second while the code goes
 on. C code that never returns to the interpreter cannot be stopped: the kernel handles a second
@@ -96,12 +97,14 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, max(left_s - passed_s, 1e-3), interval_s)
 
     def call(self, function: Callable[[], Result], limit_s: float) -> Result:
-        """Call a function, unless an ending signal has arrived. Args: limit_s: for the call, in
-        seconds; 0 for no limit.
+        """Call a function, unless an ending signal has arrived.
+
+        Args:
+            limit_s: for the call, in seconds; 0 for no limit.
 
         Raises:
             Interrupted: its time was over, or an ending signal arrived, even if the function caught
-            the exception and returned.
+                the exception and returned.
         """
         self._limit_s = limit_s
         if not self.ended_by:

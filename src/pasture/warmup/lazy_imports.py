@@ -1,4 +1,5 @@
 """Lazy imports (PEP 810, CPython 3.15): those of the standard library are made before the fork.
+
 Each worker imports a module that stays pending at its first use, into its own memory. The
 application's own stay pending: they may be lazy because they must not happen here. Where all
 imports are lazy, most of them are never used: names are then bound to loaded modules.
@@ -40,8 +41,9 @@ class Pending:
 
 
 def begin() -> None:
-    """Make imports of this package eager, where all imports are lazy. In the parent, before the
-    application is imported.
+    """Make imports of this package eager, where all imports are lazy.
+
+    In the parent, before the application is imported.
     """
     if sys.version_info < (3, 15):
         return
@@ -103,9 +105,10 @@ def _make(one: Pending) -> None:
 
 
 def _bind_what_is_loaded() -> int:
-    """Bind names to modules and values that other imports have loaded already. Each worker would do
-    so at the first use of a name, in its own memory. Not if a program chooses its lazy imports:
-    such a name may get another value after the fork.
+    """Bind names to modules and values that other imports have loaded already.
+
+    Each worker would do so at the first use of a name, in its own memory. Not if a program chooses
+    its lazy imports: such a name may get another value after the fork.
     """
     bound = 0
     tried: set[tuple[str, str]] = set()

@@ -1,6 +1,7 @@
-"""State of the process that application code may change, and its restoration. Owns the list of
-aspects: handlers of signals, environment, working directory and so on. Reports only names, never
-values: an environment holds secrets.
+"""State of the process that application code may change, and its restoration.
+
+Owns the list of aspects: handlers of signals, environment, working directory and so on. Reports
+only names, never values: an environment holds secrets.
 """
 
 from __future__ import annotations

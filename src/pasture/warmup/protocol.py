@@ -1,7 +1,8 @@
-"""The protocol by which an application is called: WSGI, ASGI, or an unknown one. A server knows the
-protocol of its workers; without a server the application's parameters decide. Invariant: calls no
-code of the application. An object that does not fit a protocol, such as an application factory, is
-refused with a reason, and never called.
+"""The protocol by which an application is called: WSGI, ASGI, or an unknown one.
+
+A server knows the protocol of its workers; without a server the application's parameters decide.
+Invariant: calls no code of the application. An object that does not fit a protocol, such as an
+application factory, is refused with a reason, and never called.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ def find(application: Any) -> Protocol:
 
 
 def refusal(application: Any, protocol: Protocol) -> str | None:
-    """Why an object is not an application of a protocol; None if it may be one. An object that does
-    not show its parameters, as in C code, may be one.
+    """Why an object is not an application of a protocol; None if it may be one.
+
+    An object that does not show its parameters, as in C code, may be one.
     """
     if not callable(application):
         return f"{_name(application)} cannot be called"

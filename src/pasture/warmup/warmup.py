@@ -49,8 +49,7 @@ class Answer:
 
     request: Request
     status: int | None  # status of the response; None without one
-    # The application's exception, or why it was stopped; else None.
-    error: str | None
+    error: str | None  # the application's exception, or why it was stopped; else None
     seconds: float
     changed: tuple[str, ...] = ()  # its changes of the process, which were undone
 
@@ -74,9 +73,10 @@ class WarmUpReport:
         unlimited: why requests had no time limit; None if they had.
         changed: changes of the process by an application's start and end, a line each.
         startup_s: time that an ASGI application's start took; None without one.
-        application, headers, host: the application, and the headers of its requests. protocol: the
-        protocol of the application's calls; None without one. hazards: objects of requests on their
-        event loop that workers cannot use. advice: what to do about requests that failed, or None.
+        application, headers, host: the application, and the headers of its requests.
+        protocol: the protocol of the application's calls; None without one.
+        hazards: objects of requests on their event loop that workers cannot use.
+        advice: what to do about requests that failed, or None.
     """
 
     answers: tuple[Answer, ...] = ()
@@ -140,11 +140,13 @@ def warm_up(
         host: `Host` header where a request has none of its own.
         on_start: called before each request, and at start and end of an ASGI application.
         on_answer: called with each answer as it comes.
-        timeout_s: limit of a request, and of start and end; 0 for no limit. total_timeout_s: limit
-        of the warm-up; 0 for no limit. session: of a started ASGI application, which goes on
-        afterwards. lifespan: start an ASGI application before its requests and end it after them.
-        Workers inherit what its end leaves behind. protocol: the protocol of the server's calls; by
-        default the parameters decide. A factory is not called.
+        timeout_s: limit of a request, and of start and end; 0 for no limit.
+        total_timeout_s: limit of the warm-up; 0 for no limit.
+        session: of a started ASGI application, which goes on afterwards.
+        lifespan: start an ASGI application before its requests and end it after them. Workers
+            inherit what its end leaves behind.
+        protocol: the protocol of the server's calls; by default the parameters decide. A factory is
+            not called.
 
     Raises:
         UsageError: a request is malformed; none was served.

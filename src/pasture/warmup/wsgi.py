@@ -59,6 +59,7 @@ def build_environ(request: Request, headers: Iterable[Header], host: str) -> dic
 
 def call(application: Callable[..., Any], environ: dict[str, Any]) -> int:
     """Serve one request: call, read the body, always close the response; returns the status.
+
     RuntimeError: the application did not call `start_response`.
     """
     response = _Sent()

@@ -183,7 +183,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except PastureError as error:
         return complain(error)
     except click.ClickException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # of click 8.2 on; its message is the help
+        if (
+            type(error).__name__ == "NoArgsIsHelpError"
+        ):  # click 8.2 and later; its message is the help
             error.show()
             return error.exit_code
         return complain(_as_ours(error))
@@ -197,8 +199,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open_streams() -> None:
-    """Open /dev/null for streams that the caller closed. Else the first file that is opened takes
-    their number, and receives the output.
+    """Open /dev/null for streams that the caller closed.
+
+    Else the first file that is opened takes their number, and receives the output.
     """
     while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

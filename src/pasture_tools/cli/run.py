@@ -160,8 +160,9 @@ def command(command: tuple[str, ...], image: str | None, **options: Any) -> None
 
 
 def _file_of(row: Row, command: tuple[str, ...]) -> Path | None:
-    """The file in the user's cache for a command, an interpreter and an environment. None, after a
-    message, if it cannot be kept. The files that were used last are kept.
+    """The file in the user's cache for a command, an interpreter and an environment.
+
+    None, after a message, if it cannot be kept. The files that were used last are kept.
     """
     variables = (
         f"{name}={value}"

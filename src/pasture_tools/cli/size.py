@@ -34,10 +34,7 @@ _BETWEEN_S = 0.05
     "--parent", metavar="SIZE", default="0", help="Memory of the parent with all that is shared."
 )
 @click.option(
-    "--peak",
-    default=1.0,
-    show_default=True,
-    help="Times a worker's memory, at its worst.",
+    "--peak", default=1.0, show_default=True, help="Times a worker's memory, at its worst."
 )
 @click.option(
     "--limit", metavar="SIZE|cgroup", default=sizing.CGROUP, show_default=True, help="Of memory."
@@ -73,8 +70,9 @@ def command(pid: int | None, json_file: Path | None, **figures: Any) -> None:
 
 
 def _running(pid: int) -> dict[str, Any]:
-    """The memory of a worker, and of all other processes with the shared memory. Raises a
-    UsageError without a worker, and NoPrivilege.
+    """The memory of a worker, and of all other processes with the shared memory.
+
+    Raises a UsageError without a worker, and NoPrivilege.
     """
     tree.require_memory_of(pid)
     server = server_of(pid, "size")

@@ -275,10 +275,7 @@ def _baseline(path: Path | None, max_growth: str | None, json_file: Path | None)
 
 
 def _report(
-    result: TrialResult,
-    json_file: Path | None,
-    html_file: Path | None,
-    baseline: Baseline | None,
+    result: TrialResult, json_file: Path | None, html_file: Path | None, baseline: Baseline | None
 ) -> Comparison | None:
     """Print and write the results; returns the comparison with a baseline, if any."""
     terminal = output_terminal(json_file)

@@ -1,6 +1,7 @@
-"""Writes reports, whole or not at all, readable by this user alone. `pasture.trust.private_files`
-does it; this module turns its errors into errors of a command line. The file `-` is standard
-output.
+"""Writes reports, whole or not at all, readable by this user alone.
+
+`pasture.trust.private_files` does it; this module turns its errors into errors of a command line.
+The file `-` is standard output.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ def write_json(path: Path, document: Any) -> None:
 
 
 def require_writable(path: Path) -> None:
-    """Check that a report could be written, before a long measurement. Raises: UsageError: the
-    directory is missing or not safe, permission is missing, or the path is a directory.
+    """Check that a report could be written, before a long measurement.
+
+    Raises:
+        UsageError: the directory is missing or not safe, permission is missing, or the path is a
+            directory.
     """
     if path == STANDARD_OUTPUT:
         return

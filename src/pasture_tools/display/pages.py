@@ -1,7 +1,8 @@
 """HTML pages from templates, and the check that they can be made. A page loads no files and runs no
-scripts. jinja2 is imported when a page is made, since it comes with an extra. All values are
-escaped and made printable; a template declares only pasture's markup safe. A name that a template
-uses and does not get is an error.
+scripts. jinja2 is imported when a page is made, since it comes with an extra.
+
+All values are escaped and made printable; a template declares only pasture's markup safe. A name
+that a template uses and does not get is an error.
 """
 
 from __future__ import annotations

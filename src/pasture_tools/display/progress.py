@@ -1,6 +1,7 @@
-"""Progress of a long command: three events, and their display. A piece of work is started, moves on
-and is finished; pieces may be nested, and the innermost one moves. On a terminal each is a bar,
-elsewhere its steps are lines.
+"""Progress of a long command: three events, and their display.
+
+A piece of work is started, moves on and is finished; pieces may be nested, and the innermost one
+moves. On a terminal each is a bar, elsewhere its steps are lines.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The terminal, file or pipe that tables and bars are printed on. All text is made safe to show:
-markup is not interpreted, and control characters are written out.
+"""The terminal, file or pipe that tables and bars are printed on.
+
+All text is made safe to show: markup is not interpreted, and control characters are written out.
 """
 
 from __future__ import annotations

@@ -70,17 +70,15 @@ class Evidence:
     files: tuple[str, ...]  # mapped by the master or a worker, without duplicates
     huge_pages: str  # content of transparent_hugepage/enabled; "" if there is no such file
     packages: frozenset[str] = frozenset()  # packages of files that the master has mapped
-    # pasture's work in the master; None for a server without pasture.
-    seal: SealSeen | None = None
-    notes: Notes | None = None  # of a command that doctor started; else None
+    seal: SealSeen | None = None  # pasture's work in the master; None for a server without pasture
+    notes: Notes | None = None  # notes of a command that doctor started
     # Modules that every worker imported after the fork, by the notes.
     imported: tuple[str, ...] = ()
     modules: tuple[Module, ...] = ()  # files that are extensions for the stable ABI
     # Why a seal cannot work, or parts of it, on the server's interpreter; known only if doctor runs
     # on the same one.
     refusals: tuple[str, ...] = ()
-    # Number of its children that are a new Python, as uvicorn's workers are.
-    spawned: int = 0
+    spawned: int = 0  # number of its children that are a new Python, as uvicorn's workers are
     # Whether a seal came after the application was loaded, as with pasture's engines.
     preloads: bool = False
     is_asgi: bool = False  # whether it serves ASGI, by its scoreboard or its command

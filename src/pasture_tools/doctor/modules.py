@@ -1,5 +1,6 @@
-"""Extension modules for the stable ABI: whether they count references, and their packages. A file
-that a server has mapped may belong to another user.
+"""Extension modules for the stable ABI: whether they count references, and their packages.
+
+A file that a server has mapped may belong to another user.
 """
 
 from __future__ import annotations

@@ -59,8 +59,7 @@ class Process:
 
 
 def server_of(pid: int, command: str) -> int:
-    """The server of a process that a user names: a worker, a mold, the server, or a process above
-    it.
+    """The server of a process that a user names: a worker, a mold, the server, one above it.
 
     Args:
         command: the user's command, for the hint.

@@ -31,11 +31,7 @@ def hazards(seen: Evidence) -> Iterator[Finding]:
             yield Finding("hazards", False, str(hazard))
             continue
         yield Finding(
-            "hazards",
-            True,
-            f"{hazard.what} does not survive a fork",
-            cost=_BROKEN,
-            fix=hazard.hint,
+            "hazards", True, f"{hazard.what} does not survive a fork", cost=_BROKEN, fix=hazard.hint
         )
     if seen.seal is not None and seen.seal.unnamed:
         what = f"the seal found {count(seen.seal.unnamed, 'thing')} that a fork breaks"

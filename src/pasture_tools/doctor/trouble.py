@@ -1,5 +1,6 @@
-"""Dangers to a server, the most urgent first, by the memory of its processes. Pure functions, which
-`top`, `doctor` and `explain` share.
+"""Dangers to a server, the most urgent first, by the memory of its processes.
+
+Pure functions, which `top`, `doctor` and `explain` share.
 """
 
 from __future__ import annotations

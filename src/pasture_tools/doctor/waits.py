@@ -1,4 +1,5 @@
-"""What each thread of a process waits for, and which lost thread holds its lock, seen from outside.
+"""The lock or call that each thread of a process waits for, and the lost thread that holds the
+lock.
 
 Python's frames are read by the standard library's own reader of other processes (CPython 3.14), in
 a process of its own, because the reader trusts what it reads. No code runs in the process that is

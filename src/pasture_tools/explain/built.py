@@ -53,7 +53,7 @@ class Built:
 
 
 def built_alone(master_pid: int) -> list[Built]:
-    """What the worker with the most private memory imported for itself, the largest first.
+    """The modules that only the worker with most private memory imported, the largest first.
 
     Raises:
         ProcessEnded: the last worker has ended.

@@ -53,7 +53,7 @@ class Classifier:
         )
 
     def of_worker(self, worker: AddressSpace) -> Classifier:
-        """The same for another worker of this parent."""
+        """A classifier for another worker of this parent."""
         return Classifier(
             self.parent,
             worker,

@@ -56,11 +56,7 @@ def private_pages(parent: AddressSpace, worker: AddressSpace) -> PrivatePages:
         there = _in_parent(parent, mapping, wanted)
         compared.append(wanted[there])
         new.append(wanted[~there])
-    return PrivatePages(
-        compared=_joined(compared),
-        new=_joined(new),
-        of_file=_joined(of_file),
-    )
+    return PrivatePages(compared=_joined(compared), new=_joined(new), of_file=_joined(of_file))
 
 
 def _in_parent(parent: AddressSpace, mapping: Mapping, addresses: Array) -> Array:

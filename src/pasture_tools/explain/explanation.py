@@ -86,7 +86,7 @@ class Explanation:
 
     @property
     def origin(self) -> str:
-        """What it is compared with, in words."""
+        """The parent or image that it is compared with, in words."""
         if self.image is None:
             return f"its parent {self.parent_pid}"
         return f"its image {printable(self.image)}"

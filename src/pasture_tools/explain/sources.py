@@ -87,7 +87,7 @@ def largest_worker(parent_pid: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a server's scoreboard or command says of the server and of one worker."""
+    """Facts of a server and one of its workers, from the scoreboard or the command."""
 
     # Name of the policy that it was sealed with; None if it was not, or by an unknown one.
     policy: str | None

@@ -72,11 +72,7 @@ class Group:
         except (OSError, ValueError) as error:
             raise ServerFailed(f"cannot run {command[0]}: {error}", hint="check its path") from None
         try:
-            kind, _, value = self._read_line().partition(" ")
-            if kind != "pid":
-                why = value or "its guard ended at once"
-                raise ServerFailed(f"cannot run {command[0]}: {why}", hint="check its path")
-            self.pid = int(value)
+            self.pid = self._read_pid(command[0])
         except BaseException:
             self._close()
             raise
@@ -125,8 +121,10 @@ class Group:
         timeout_s: float,
         pause: Callable[[float], object] = time.sleep,
     ) -> None:
-        """Wait until a condition holds. Args: what: the error's text, for a condition that did not
-        hold.
+        """Wait until a condition holds.
+
+        Args:
+            what: the error's text, for a condition that did not hold.
             pause: sleeps for the given seconds; may raise to interrupt the wait.
 
         Raises:
@@ -188,6 +186,13 @@ class Group:
             self.exit_code()
             os.close(self._report)
             self._report = -1
+
+    def _read_pid(self, program: str) -> int:
+        kind, _, value = self._read_line().partition(" ")
+        if kind != "pid":
+            why = value or "its guard ended at once"
+            raise ServerFailed(f"cannot run {program}: {why}", hint="check its path")
+        return int(value)
 
     def _read_line(self) -> str:
         """The next line of the guard's report; "" at its end."""
@@ -277,8 +282,9 @@ def last_exception(log: str) -> str | None:
 
 @contextmanager
 def stop_on_signals() -> Iterator[threading.Event]:
-    """An event that is set by the signals that end a command: Ctrl-C, kill, a closed terminal. The
-    handler only sets it; code checks it wherever it waits, and first ends its processes. So a
+    """An event that is set by the signals that end a command: Ctrl-C, kill, a closed terminal.
+
+    The handler only sets it; code checks it wherever it waits, and first ends its processes. So a
     second signal cannot cut that short. If no code checks it for a second, as in a long
     computation, KeyboardInterrupt is raised. In the main thread.
     """
@@ -307,8 +313,10 @@ def stop_on_signals() -> Iterator[threading.Event]:
 
 
 class _Stop(threading.Event):
-    """An event that notes whether code has seen it set. Attributes: is_seen: seen set, so that the
-    code ends by itself.
+    """An event that notes whether code has seen it set.
+
+    Attributes:
+        is_seen: seen set, so that the code ends by itself.
     """
 
     def __init__(self) -> None:

@@ -59,7 +59,9 @@ _PROCESS_GAUGES = (
 
 class ServerCollector(Collector):
     """Collects the figures of a master and its workers; `read` returns its scoreboard, if any.
-    Attributes: master_pid: None while no server runs.
+
+    Attributes:
+        master_pid: None while no server runs.
     """
 
     def __init__(

@@ -61,8 +61,10 @@ class Listener:
     async def serve(
         self, host: str, port: int, ready: Callable[[int], None], wanted: Callable[[], bool]
     ) -> None:
-        """Listen while `wanted` returns true, checked every second. Args: ready: called with the
-        port once connections are accepted.
+        """Listen while `wanted` returns true, checked every second.
+
+        Args:
+            ready: called with the port once connections are accepted.
 
         Raises:
             OSError: the address cannot be listened on.

@@ -59,8 +59,11 @@ class Sender:
         """Make a sender; nothing is sent yet.
 
         Args:
-            url: of the collector; `/v1/metrics` is added if it has no path. find: returns the pid
-            of the master, or None. Raises: UsageError: it is not an HTTP URL.
+            url: of the collector; `/v1/metrics` is added if it has no path.
+            find: returns the pid of the master, or None.
+
+        Raises:
+            UsageError: it is not an HTTP URL.
         """
         self._exporter = OTLPMetricExporter(endpoint=endpoint(url), timeout=_TIMEOUT_S)
         self._find, self._collector = find, ServerCollector(None)

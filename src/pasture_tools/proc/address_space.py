@@ -1,6 +1,7 @@
-"""The address space of another process: its mappings and their bytes. Reads `/proc/PID/mem` and
-`pagemap`, and `/proc/PID/maps` once. Stops no process: one that runs on while it is read gives
-bytes of different moments.
+"""The address space of another process: its mappings and their bytes.
+
+Reads `/proc/PID/mem` and `pagemap`, and `/proc/PID/maps` once. Stops no process: one that runs on
+while it is read gives bytes of different moments.
 
 Source: proc_pid_mem(5).
 """
@@ -105,8 +106,8 @@ class AddressSpace:
         return rows
 
     def os_pages_there(self, addresses: Array) -> Array:
-        """Like `os_pages`, without reading pages that the process does not have: the kernel would
-        map its page of zeros there.
+        """As `os_pages`, without reading missing pages: the kernel would map its page of zeros
+        there.
         """
         rows = np.zeros((len(addresses), OS_PAGE_BYTES // WORD_BYTES), dtype=np.uint64)
         there = np.flatnonzero(self._has(addresses))

@@ -1,7 +1,8 @@
-"""ELF files: their size in memory, their symbols, and names for instructions. Reads 64-bit
-little-endian files, the only ones that the extension supports. A missing or different file gives an
-empty `Elf`. pyelftools would be a dependency for two tables, and makes an object of each symbol,
-where one pass over the table is enough here.
+"""ELF files: their size in memory, their symbols, and names for instructions.
+
+Reads 64-bit little-endian files, the only ones that the extension supports. A missing or different
+file gives an empty `Elf`. pyelftools would be a dependency for two tables, and makes an object of
+each symbol, where one pass over the table is enough here.
 
 CPython from 3.12 on writes a perf map if it was started with `-X perf`; Python functions then have
 names of their own. Without one, the function that runs bytecode is named.

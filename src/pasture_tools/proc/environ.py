@@ -29,8 +29,9 @@ _NAMES = ("environ", "__environ", "_environ")
 
 
 def read_environ(pid: int, proc: Path = _PROC) -> dict[str, str]:
-    """Variables by name; empty if the process has ended or belongs to another user. Later variables
-    are missing, unless the process overwrote the first ones.
+    """Variables by name; empty if the process has ended or belongs to another user.
+
+    Later variables are missing, unless the process overwrote the first ones.
     """
     try:
         data = (proc / str(pid) / "environ").read_bytes()

@@ -1,7 +1,8 @@
-"""The memory of a program out of an image at its start: the image's file. A program maps the file,
-so each page that it has not written to is the file's. Read with the interface of `AddressSpace`,
-the file stands for a parent. Memory that the program maps from other files without writing to it,
-such as code and names of types, is read from the program.
+"""The memory of a program out of an image at its start: the image's file.
+
+A program maps the file, so each page that it has not written to is the file's. Read with the
+interface of `AddressSpace`, the file stands for a parent. Memory that the program maps from other
+files without writing to it, such as code and names of types, is read from the program.
 """
 
 from __future__ import annotations
@@ -35,8 +36,13 @@ def without_image(mappings: Sequence[Mapping], image: str) -> tuple[Mapping, ...
 
 
 class ImageSpace(AddressSpace):
-    """The memory of a program in its image. Args: program: its memory now. Raises: UsageError: it
-    does not run out of an image.
+    """The memory of a program in its image.
+
+    Args:
+        program: its memory now.
+
+    Raises:
+        UsageError: it does not run out of an image.
         NoPrivilege: the image cannot be read.
     """
 

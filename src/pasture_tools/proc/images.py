@@ -27,8 +27,10 @@ def find_image(pid: int, mappings: Iterable[Mapping]) -> Mapping | None:
 
 
 def image_of(pid: int) -> Mapping:
-    """The image of a program that a user names. Raises: UsageError: it does not run out of an
-    image.
+    """The image of a program that a user names.
+
+    Raises:
+        UsageError: it does not run out of an image.
     """
     found = find_image(pid, mappings_of(pid))
     if found is None:
@@ -37,8 +39,10 @@ def image_of(pid: int) -> Mapping:
 
 
 def programs_of(image: Mapping, pids: Iterable[int]) -> tuple[int, ...]:
-    """The processes that have mapped an image, ascending. Args: image: any mapping of it. Programs
-    in other containers may see another path.
+    """The processes that have mapped an image, ascending.
+
+    Args:
+        image: any mapping of it. Programs in other containers may see another path.
     """
     return tuple(sorted(pid for pid in pids if any(_is_same(m, image) for m in mappings_of(pid))))
 

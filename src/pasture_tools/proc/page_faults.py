@@ -134,8 +134,9 @@ def call_number(machine: str) -> int:
 
 
 def _open(pid: int, cpu: int) -> tuple[int, bool]:
-    """An event, and whether it includes the faults that the kernel takes for the process. Raises
-    ProcessLookupError if the process has ended, NoPrivilege if the kernel refuses.
+    """An event, and whether it includes the faults that the kernel takes for the process.
+
+    Raises ProcessLookupError if the process has ended, NoPrivilege if the kernel refuses.
     """
     number = call_number(platform.machine())
     # Faults that the kernel takes for a process, as in read(), are for the privileged.

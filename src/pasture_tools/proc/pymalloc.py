@@ -1,5 +1,6 @@
-"""A pool of pymalloc: its size, and its header. A header is recognised by five fields that depend
-on each other. The extension knows their offsets.
+"""A pool of pymalloc: its size, and its header, known by five fields that depend on each other.
+
+The extension knows their offsets.
 
 Source: CPython Objects/obmalloc.c (struct pool_header).
 """

@@ -64,8 +64,9 @@ class Explained(ModalScreen[None]):
 
 
 class TopApp(App[None]):
-    """The screen; `look` reads all processes again, snapshots go to a folder. Programs out of an
-    image have no master.
+    """The screen; `look` reads all processes again, snapshots go to a folder.
+
+    Programs out of an image have no master.
     """
 
     CSS = "#summary { padding: 0 1; } DataTable { height: 1fr; }"

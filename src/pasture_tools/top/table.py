@@ -41,10 +41,7 @@ COLUMNS = (
         lambda r: r.memory.private_bytes,
     ),
     Column(
-        "h",
-        "shared",
-        lambda r: megabytes(r.memory.shared_bytes),
-        lambda r: r.memory.shared_bytes,
+        "h", "shared", lambda r: megabytes(r.memory.shared_bytes), lambda r: r.memory.shared_bytes
     ),
     Column(
         "g",

@@ -161,8 +161,10 @@ class Watch:
         )
 
     def look(self) -> tuple[Row, ...]:
-        """Read all processes again: the master, then its workers by pid. Raises: ProcessEnded: the
-        master has ended.
+        """Read all processes again: the master, then its workers by pid.
+
+        Raises:
+            ProcessEnded: the master has ended.
             NoPrivilege: the processes belong to another user.
         """
         pids = (self.master_pid, *tree.workers_of(self.master_pid))
@@ -193,7 +195,11 @@ class ImageWatch:
         return Limits()
 
     def look(self) -> tuple[Row, ...]:
-        """Read all processes again, by pid. Raises: ProcessEnded: no program is left."""
+        """Read all processes again, by pid.
+
+        Raises:
+            ProcessEnded: no program is left.
+        """
         parents = {pid: stat.parent_pid for pid, stat in tree.pythons()}
         pids = programs_of(self._image, parents)
         readings = self._readings.more(pids, (), {})

@@ -21,12 +21,4 @@ from pasture_tools.trial.measurement import PolicyResult, Run, TrialResult
 from pasture_tools.trial.plan import TrialPlan
 from pasture_tools.trial.trial import attempt_trial, run_trial
 
-__all__ = [
-    "Event",
-    "PolicyResult",
-    "Run",
-    "TrialPlan",
-    "TrialResult",
-    "attempt_trial",
-    "run_trial",
-]
+__all__ = ["Event", "PolicyResult", "Run", "TrialPlan", "TrialResult", "attempt_trial", "run_trial"]

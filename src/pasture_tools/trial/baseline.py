@@ -211,8 +211,7 @@ def _require_same_urls(before: Document, now: Document) -> None:
     if changed:
         names = some(sorted(changed), _MAX_NAMES)
         raise UsageError(
-            f"the baseline has a different load: {names} is in only one of them",
-            hint=_NEW_BASELINE,
+            f"the baseline has a different load: {names} is in only one of them", hint=_NEW_BASELINE
         )
 
 

@@ -24,7 +24,7 @@ _MAX_WARM = 4
 
 
 def best_command(result: TrialResult) -> str:
-    """What to type; "" if no policy without reforks saves anything."""
+    """The command to type; "" if no policy without reforks saves memory."""
     winner = _best(result, reforks=False)
     if winner is None:
         return ""
@@ -40,7 +40,7 @@ def best_command(result: TrialResult) -> str:
 
 
 def on_reforks(result: TrialResult) -> str:
-    """What a refork would add to that command, and asks for; "" where it would add nothing."""
+    """The gain and the condition of a refork, in words; "" without a gain."""
     winner, other = _best(result, reforks=False) or result.reference, _best(result, reforks=True)
     if other is None or other.median(TOTAL) >= winner.median(TOTAL):
         return ""

@@ -1,6 +1,7 @@
-"""Why a server did not come up, read from what it printed. Pure functions from text to error. Owns
-the phrases of Python tracebacks; `servers` has those of servers. Each error carries the end of the
-log, so that a wrong guess still shows the user what happened.
+"""Why a server did not come up, read from what it printed. Pure functions from text to error.
+
+Owns the phrases of Python tracebacks; `servers` has those of servers. Each error carries the end of
+the log, so that a wrong guess still shows the user what happened.
 """
 
 from __future__ import annotations

@@ -33,10 +33,7 @@ def as_document(result: TrialResult) -> dict[str, Any]:
         "schema": SCHEMA,
         "interpreter": dict(result.interpreter),
         "machine": dict(result.machine),
-        "load": {
-            **load_of(result.plan),
-            "urls": list(result.reference.typical.paths),
-        },
+        "load": {**load_of(result.plan), "urls": list(result.reference.typical.paths)},
         "reference": result.reference.policy,
         "answers_agree": result.answers_agree,
         "bodies_compared": result.bodies.whole,

@@ -71,8 +71,7 @@ class Run:
     processor_s: float  # user and system time of all processes of the server, during the load
     answers: Answers  # dict of `METHOD name` to what that URL gave
     paths: tuple[str, ...] = ()  # `METHOD PATH` of the distinct requests sent, in order
-    # The server's report of its seal, None without one.
-    report: Mapping[str, Any] | None = None
+    report: Mapping[str, Any] | None = None  # the server's report of its seal, None without one
     # Promises of the policy that it could not keep here, a sentence each.
     shortfalls: tuple[str, ...] = ()
 

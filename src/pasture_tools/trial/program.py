@@ -44,7 +44,7 @@ _NOT_SEALED = re.compile(rf"^{PREFIX}(policy .*: not sealed.*|not sealed.*)$", r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramPlan:
-    """What is run, and how often."""
+    """The program to run, and how often."""
 
     command: tuple[str, ...]  # python and its arguments
     policies: tuple[str, ...] = POLICIES_OF_PROGRAMS

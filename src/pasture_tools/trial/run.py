@@ -172,9 +172,10 @@ def _check_server(job: Job, group: Group) -> None:
 
 
 def _check_moving(job: Job, group: Group, still_s: float, started: bool) -> None:
-    """Raise when answers have stopped. The load generator may take longer to start. It gives up a
-    request after its timeout and sends the next: after twice that time each user has waited without
-    an answer.
+    """Raise when answers have stopped. The load generator may take longer to start.
+
+    It gives up a request after its timeout and sends the next: after twice that time each user has
+    waited without an answer.
     """
     timeout_s = _WAITED_TIMEOUTS * job.plan.server_timeout_s
     if still_s > (timeout_s if started else max(timeout_s, _LOAD_START_S)):

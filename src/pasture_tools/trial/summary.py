@@ -1,5 +1,6 @@
-"""The sentences of a trial: the saving, how many workers fit, what limits the figures. The table
-and the HTML page show the same plain text.
+"""The sentences of a trial: the saving, how many workers fit, what limits the figures.
+
+The table and the HTML page show the same plain text.
 """
 
 from __future__ import annotations

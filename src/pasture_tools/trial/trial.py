@@ -78,16 +78,18 @@ def attempt_trial(
     stop: threading.Event | None = None,
     run_one: RunOne = run_job,
 ) -> TrialResult:
-    """Run a trial and keep what was measured when a later run fails. A policy that failed is not
-    run again; the rest go on. The result says what failed and whether the trial was interrupted.
+    """Run a trial and keep what was measured when a later run fails.
+
+    A policy that failed is not run again; the rest go on. The result says what failed and whether
+    the trial was interrupted.
 
     Args:
         on_event, stop: as for `run_trial`.
 
     Raises:
         PastureError: what `check_plan` raises; what a run raises when no run has ended and the
-        error does not depend on the policy. KeyboardInterrupt: `stop` was set before any run had
-        ended.
+            error does not depend on the policy.
+        KeyboardInterrupt: `stop` was set before any run had ended.
     """
     check_plan(plan)
     pause = pausing(stop or threading.Event())

@@ -1,6 +1,7 @@
-"""Cards of other plug-ins: one for each that asks or opens something before the fork. A package
-with a card may ask which worker it is. The mold answers with the name of the first one, and the
-card corrects the consequences in each worker.
+"""Cards of other plug-ins: one for each that asks or opens something before the fork.
+
+A package with a card may ask which worker it is. The mold answers with the name of the first one,
+and the card corrects the consequences in each worker.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Card(NamedTuple):
     Attributes:
         before_fork: in the mold, before it is sealed; in a kept run, before its workers are forked.
         in_run: in a kept mold, once it has the options and the `config.workerinput` of a run.
-        in_worker: once the worker has its own `config.workerinput`. after_test: in the process of a
-        test, with --fork-each.
+        in_worker: once the worker has its own `config.workerinput`.
+        after_test: in the process of a test, with --fork-each.
     """
 
     before_fork: _Step = _nothing

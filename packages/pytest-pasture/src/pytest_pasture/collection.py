@@ -30,7 +30,7 @@ class Collection:
 
     input: WorkerInput
     interactor: Any  # xdist's
-    first_sockets: list[int]  # of the first worker that is wanted
+    first_sockets: list[int]  # sockets of the first worker that is wanted
     collected: bytes  # messages of the collection that each worker sends
     shared: Shared
 

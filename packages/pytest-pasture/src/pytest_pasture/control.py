@@ -61,7 +61,7 @@ class Declined(NamedTuple):
 
 
 class Hello(NamedTuple):
-    """To a kept process: the state of a new run. Its socket and stderr come with the message."""
+    """To a kept process: the state of a new run. Its socket and stderr come along."""
 
     options: dict[str, Any]
     environment: dict[str, str]
@@ -102,8 +102,9 @@ class Channel:
         socket.send_fds(self.socket, [pickle.dumps(message)], descriptors, socket.MSG_NOSIGNAL)
 
     def receive(self) -> Message | None:
-        """The next message; None at the end. Its descriptors are in `descriptors`; the receiver
-        closes them. Bytes that are not a message are an end, too.
+        """The next message; None at the end. The receiver closes the files in `descriptors`.
+
+        Bytes that are not a message are an end, too.
         """
         try:
             data, self.descriptors, _, _ = past_reset(

@@ -34,8 +34,9 @@ STOP_LIMIT_S = 5.0
 """Timeout for the end of a mold without orders, unless it has set up fixtures."""
 
 BEFORE_THE_MOLD = replace(find_policy("seal"), name="pytest-pasture", prepare=())
-"""What was loaded until then stays shared by the controller and the mold: its own seal would write
-to it. Connections are the mold's to close."""
+"""The controller and the mold share objects that were loaded before: its own seal would write to
+them. Connections are the mold's to close.
+"""
 
 START_LIMIT_S = 10.0
 """How long a plain worker may take to start before the next one is started, too."""
@@ -164,7 +165,7 @@ class MoldProcess:
         return request
 
     def want(self, request: Request, workerinput: dict[str, Any], basetemp: str | None) -> None:
-        """Have a worker forked, as soon as tests are collected."""
+        """Fork a worker, as soon as tests are collected."""
         with self._lock:
             if self.reason is None:
                 try:

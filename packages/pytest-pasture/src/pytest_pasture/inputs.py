@@ -1,7 +1,9 @@
 """The inputs of a collection, which show later whether it would differ: the modules that were
 imported or looked for, the files that were opened to be read, the folders that were listed, and
-missing conftests. Files that the collection itself wrote do not count, nor do caches. A file that
-was written after the process had started may have been read before that: it counts as changed.
+missing conftests.
+
+Files that the collection itself wrote do not count, nor do caches. A file that was written after
+the process had started may have been read before that: it counts as changed.
 """
 
 # ruff: noqa: PTH100, PTH116 - thousands of paths are looked at before each run
@@ -113,7 +115,7 @@ class Inputs:
 
     def __init__(self) -> None:
         self.started_ns = _started_ns()
-        """What was written later may have been read before; by the wall's clock."""
+        """The start: files that were written later may have been read before."""
         self._read: set[str] = set()
         self._written: set[str] = set()
         self._listed: set[str] = set()

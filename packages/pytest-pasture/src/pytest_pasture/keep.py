@@ -233,7 +233,7 @@ def _stop(path: str) -> bool:
 
 
 def _conditions() -> Iterator[tuple[str, Any]]:
-    """What a process inherits, by a name for users."""
+    """The state that a process inherits, by names for users."""
     mask = os.umask(0)
     os.umask(mask)
     yield "the umask", mask
@@ -253,7 +253,7 @@ def _conditions() -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: object) -> object:
-    """The same text in each process."""
+    """A text that is the same in each process."""
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

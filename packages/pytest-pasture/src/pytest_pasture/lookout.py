@@ -79,7 +79,7 @@ def _builtin() -> Callable[[], int]:
 
 
 class LookOut:
-    """What was found; started before the first conftest is imported."""
+    """The findings; started before the first conftest is imported."""
 
     worker: str | None = None  # in the mold: what packages with a card get for an answer
     is_loading = False  # the session: not what is shared by its mark
@@ -135,7 +135,7 @@ class LookOut:
 
     @contextmanager
     def of_a_service(self) -> Iterator[None]:
-        """Have programs, ports and temporary files be for all workers."""
+        """Allow programs, ports and temporary files for all workers."""
         noted, unnamed = list(self.noted), dict(self._unnamed)
         before = set(children(os.getpid()))
         try:

@@ -47,7 +47,7 @@ _FROM_CACHE = ("lfplugin", "nfplugin", "stepwiseplugin")
 def run(
     config: pytest.Config, control: Channel, lookout: LookOut, keeper: Keeper | None
 ) -> NoReturn:
-    """Be the mold, and each of its workers; right after the fork from the controller."""
+    """Run the mold, and each of its workers; right after the fork from the controller."""
     mold = Mold(config, control, lookout, keeper)
     status = 0
     try:
@@ -203,7 +203,7 @@ class Mold(Collection):
             shared.tear_down()
 
     def hazards(self, hazards: Iterable[Hazard]) -> Iterator[Finding]:
-        """Those that break a worker and are not allowed."""
+        """The hazards that break a worker and are not allowed."""
         return (one for one in findings_of(hazards) if one.kind not in self.allowed)
 
     def _call_when_collected(self, step: Callable[[], None]) -> None:
@@ -339,7 +339,7 @@ class Mold(Collection):
 
 
 def _as_worker(config: pytest.Config, workerinput: WorkerInput, basetemp: str | None) -> None:
-    """What xdist's `remote` does in a worker before it is configured."""
+    """Do what xdist's `remote` does in a worker before it is configured."""
     if config.option.numprocesses:
         config.option.tx = []
     remote.setup_config(config, basetemp and f"{basetemp}/popen-mold")

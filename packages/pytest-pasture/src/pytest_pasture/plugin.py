@@ -73,9 +73,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_load_initial_conftests(
-    early_config: pytest.Config,
-) -> Generator[None, object, object]:
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
     options = early_config.known_args_namespace
     wanted = options.pasture
     if wanted is None:

@@ -86,7 +86,7 @@ class Collected:
         return None
 
     def update(self, changes: Changes) -> None:
-        """Have the session's tests be those that there are now."""
+        """Replace the session's tests by the present ones."""
         changed = {Path(path) for path in changes.files}
         for file in [file for file in self.items if file.path in changed]:
             self._forget(file)

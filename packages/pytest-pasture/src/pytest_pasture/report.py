@@ -62,7 +62,7 @@ class Report:
             terminalreporter.write_line(f"pasture: {line}")
 
     def lines(self) -> list[str]:
-        """What a person reads."""
+        """The lines for a person."""
         lines = [f"plain xdist: {reason}" for reason in self.reasons]
         if self.mold is not None and self.mold.why_again:
             lines.append(f"collected again: {self.mold.why_again}")

@@ -55,7 +55,7 @@ def _marked(function: _F, kind: str) -> _F:
 
 
 class Shared:
-    """Those of one session."""
+    """The shared fixtures of a session."""
 
     def __init__(self, session: pytest.Session, lookout: LookOut, is_kept: bool) -> None:
         self.session = session

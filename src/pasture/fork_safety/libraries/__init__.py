@@ -1,6 +1,7 @@
-"""The known libraries, a card each. A new one is a module here and a row. The order matters where
-two cards match: names of threads are looked up from the top, and asynchronous clients that use
-other ones come first.
+"""The known libraries, a card each. A new one is a module here and a row.
+
+The order matters where two cards match: names of threads are looked up from the top, and
+asynchronous clients that use other ones come first.
 """
 
 from __future__ import annotations

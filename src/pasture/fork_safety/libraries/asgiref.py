@@ -74,6 +74,5 @@ def _close_connections() -> bool:
 
 
 CARD = Library(
-    package="asgiref",
-    closings=(Closing("asgiref_threads", _end_thread, to_database=True),),
+    package="asgiref", closings=(Closing("asgiref_threads", _end_thread, to_database=True),)
 )

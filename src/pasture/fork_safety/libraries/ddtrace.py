@@ -51,7 +51,7 @@ def _call(function: Callable[[], object]) -> None:
         function()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # a panic of its native code is no Exception
+    except BaseException:  # a panic of its native code is not an Exception
         return  # a fork goes on after such an error, too
 
 

@@ -1,6 +1,7 @@
-"""New Relic's agent, which records nothing while the warm-up's requests are served. It connects at
-the first transaction and then belongs to that process: a process forked later "reports no data". So
-the parent records no transaction before the fork.
+"""New Relic's agent, which records nothing while the warm-up's requests are served.
+
+It connects at the first transaction and then belongs to that process: a process forked later
+"reports no data". So the parent records no transaction before the fork.
 
 Source: newrelic 14, api/transaction.py (`Transaction.__init__`), core/application.py
 (`validate_process`), core/agent.py (`Agent.__init__`).

@@ -38,6 +38,7 @@ _CONFIGURABLE = {name for name, row in SETTINGS.items() if row.is_known_to(ENGIN
 
 class Gunicorn(Engine):
     """gunicorn's arbiter, made once the configuration file has been read, which may give settings.
+
     `configured` has them, as arguments of `read_environment`.
     """
 
@@ -52,8 +53,9 @@ class Gunicorn(Engine):
         gunicorn.app.base.Arbiter = self.make_arbiter
 
     def make_arbiter(self, app: Any) -> Arbiter:
-        """Replaces gunicorn's `Arbiter`. Ends the process if the settings are wrong, or if the
-        application must not be forked.
+        """Replaces gunicorn's `Arbiter`.
+
+        Ends the process if the settings are wrong, or if the application must not be forked.
         """
         try:
             arbiter = self._make_arbiter(app)
@@ -93,8 +95,9 @@ engine = Gunicorn.switch_on()
 
 
 def configure(**settings: Any) -> None:
-    """Choose settings in a `gunicorn.conf.py`, by the names of the options of `pasture run`. The
-    options, and the variables that they set, win over these arguments. Often used:
+    """Choose settings in a `gunicorn.conf.py`, by the names of the options of `pasture run`.
+
+    The options, and the variables that they set, win over these arguments. Often used:
 
         policy: its name, or your own `Policy`; "seal" is the default.
         warm: lines `PATH`, `METHOD PATH` or `Name: value` (a header for all of them).
@@ -104,8 +107,8 @@ def configure(**settings: Any) -> None:
         warm_total_timeout: seconds for all requests of the warm-up; 0 removes the limit.
 
     Raises:
-        TypeError: the setting does not exist, or not for gunicorn. UnknownPolicy: the policy does
-        not exist.
+        TypeError: the setting does not exist, or not for gunicorn.
+        UnknownPolicy: the policy does not exist.
     """
     if off.why():
         return

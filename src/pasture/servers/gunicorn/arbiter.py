@@ -148,8 +148,8 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
             self._lifespan.end()
 
     def reap_workers(self) -> None:
-        """Reap workers that have ended. The first that could not boot halts the server. gunicorn
-        raises for each of them, also while it halts, and then loses its exit status.
+        """Reap workers. The first that could not boot halts the server: gunicorn would raise for
+        each.
         """
         while True:
             try:
@@ -166,6 +166,9 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def manage_workers(self) -> None:
         """Fork missing workers, then start the control socket if it had to wait for that."""
         super().manage_workers()
+        self._workers_are_forked()
+
+    def _workers_are_forked(self) -> None:
         self._workers_forked = True
         if self._control_server_wanted:
             self._control_server_wanted = False
@@ -263,10 +266,7 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _without_control_server(self) -> Iterator[None]:
         """Stop the control socket's thread in the `with` block, while the heap is changed."""
         if self._sealer.report is None:  # the thread was not started yet
-            # Import what it will import, except before the library is patched.
-            disabled = getattr(self.cfg, "control_socket_disable", True)
-            if not disabled and not cooperative.is_cooperative(self.worker_class):
-                importlib.import_module("gunicorn.ctl.server")
+            self._import_control_server()
             yield
             return
         running = getattr(self, "_control_server", None) is not None
@@ -275,6 +275,12 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
         yield
         if running:
             self._start_control_server()
+
+    def _import_control_server(self) -> None:
+        """Import what the control socket will import, except before the library is patched."""
+        disabled = getattr(self.cfg, "control_socket_disable", True)
+        if not disabled and not cooperative.is_cooperative(self.worker_class):
+            importlib.import_module("gunicorn.ctl.server")
 
     def _warm_up(self) -> WarmUpReport:
         application = self.app.wsgi()

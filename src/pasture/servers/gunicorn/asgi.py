@@ -1,6 +1,7 @@
 """gunicorn's workers for ASGI applications: their classes, and the calls after a response.
-uvicorn's workers do not call `post_request`. So the count of requests, a collection and a look at
-memory are done around the application.
+uvicorn's workers do not call `post_request`.
+
+So the count of requests, a collection and a look at memory are done around the application.
 """
 
 from __future__ import annotations

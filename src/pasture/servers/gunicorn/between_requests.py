@@ -1,5 +1,9 @@
 """Full collections between requests, for servers that are not sealed; a sealed one needs no hook.
-In a gunicorn configuration file: from pasture.servers.gunicorn.between_requests import post_request
+
+In a gunicorn configuration file:
+
+    from pasture.servers.gunicorn.between_requests import post_request
+
 Then a full collection runs after a response, if one would soon run in the middle of a request.
 """
 

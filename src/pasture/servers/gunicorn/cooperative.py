@@ -37,6 +37,7 @@ def is_cooperative(worker_class: type) -> bool:
 
 def patch_as(worker_class: type) -> AsInWorker:
     """Patch this process as workers of a class do, once. Before the application is imported.
+
     Returns a function that makes a context in which the application's code runs as in a worker.
     """
     if is_of(worker_class, OF_GEVENT) and not gevent_has_patched():

@@ -25,8 +25,9 @@ class Behind:
 
 def call_behind(cfg: Any, hook: str, ours: Callable[[Any], object]) -> None:
     """Call `ours` after a hook (`pre_fork`, `post_worker_init`) of the user's, which may close or
-    build objects before a seal. A second call changes nothing: an application may keep its
-    configuration at a reload.
+    build objects before a seal.
+
+    A second call changes nothing: an application may keep its configuration at a reload.
     """
     users = getattr(cfg, hook)
     if not isinstance(users, Behind):
@@ -35,6 +36,7 @@ def call_behind(cfg: Any, hook: str, ours: Callable[[Any], object]) -> None:
 
 class AfterRequest:
     """The user's `post_request`, then the count, a collection, a look at memory, and last `then`.
+
     The response has been sent. A worker that has passed its limit ends as at `max_requests`: it
     takes no more connections, finishes its requests, and is replaced.
     """

@@ -1,6 +1,7 @@
-"""How a class of gunicorn's workers calls the application, which gunicorn itself only loads. The
-same object may be an application for one class and a factory for another. Owns the protocol of each
-class. Invariant: an unknown class has no protocol.
+"""How a class of gunicorn's workers calls the application, which gunicorn itself only loads.
+
+The same object may be an application for one class and a factory for another. Owns the protocol of
+each class. Invariant: an unknown class has no protocol.
 """
 
 from __future__ import annotations

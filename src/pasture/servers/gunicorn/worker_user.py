@@ -1,7 +1,8 @@
 """The user and the groups of a worker, for code of the application that the parent runs. gunicorn's
 parent stays root where `--user` or `--group` name another user for its workers, who import the
-application as that user and own the files that it makes. Changes only the effective ids; the parent
-is root again when the context ends.
+application as that user and own the files that it makes.
+
+Changes only the effective ids; the parent is root again when the context ends.
 
 Source: gunicorn 27, util.py (`set_owner_process`).
 """

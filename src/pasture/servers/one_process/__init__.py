@@ -1,5 +1,6 @@
-"""Servers that serve in one process: they have nothing to share, which is logged once. A module
-each, whose import is the switch, as for an engine.
+"""Servers that serve in one process: they have nothing to share, which is logged once.
+
+A module each, whose import is the switch, as for an engine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ INSTEAD: Mapping[str, str] = {
     "daphne": "`pasture run uvicorn MODULE:APP --workers 4` does",
     "aiohttp": "`pasture run gunicorn -k aiohttp.GunicornWebWorker MODULE:APP -w 4` does",
 }
-"""By the server's package: a command that forks workers."""
+"""A command that forks workers, by the server's package."""
 
 PROGRAMS: Mapping[str, str] = {
     "waitress-serve": "waitress",

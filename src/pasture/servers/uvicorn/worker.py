@@ -24,8 +24,9 @@ from pasture.serving.forked_process import Forking, Worker
 
 
 class ForkContext(Forking):
-    """Replaces the context of multiprocessing with which uvicorn starts its workers. Made before
-    uvicorn sets its handlers: workers get the present ones, the application's included.
+    """Replaces the context of multiprocessing with which uvicorn starts its workers.
+
+    Made before uvicorn sets its handlers: workers get the present ones, the application's included.
     """
 
     def __init__(
@@ -71,8 +72,9 @@ class ForkContext(Forking):
 
 
 def read_certificate(config: Config) -> Any:
-    """The SSL context of a configuration, from the present files. So a HUP loads a renewed
-    certificate, as with spawned workers.
+    """The SSL context of a configuration, from the present files.
+
+    So a HUP loads a renewed certificate, as with spawned workers.
     """
     fresh = copy.copy(config)
     fresh.app, fresh.factory, fresh.interface = _serves_nothing, False, "asgi3"
@@ -125,8 +127,9 @@ def _states() -> dict[str, _State]:
 
 
 def count_requests(application: Any, limit: int | None) -> Watched:
-    """The application, with a count, a collection and a look at memory after each request. A worker
-    that has passed its limit ends as at SIGTERM.
+    """The application, with a count, a collection and a look at memory after each request.
+
+    A worker that has passed its limit ends as at SIGTERM.
     """
     after = AfterResponse(limit)
 

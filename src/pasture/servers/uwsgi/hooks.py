@@ -1,4 +1,5 @@
 """A server that runs in C: hooks around its forks and at its exit, and the tuples that it keeps.
+
 Owns ctypes and the rule that a callback raises no exception. Each hook can be set once in a process
 and stays for its life.
 
@@ -122,9 +123,10 @@ START_RESPONSE = "uwsgi_spit"
 
 
 def keep_out_of_the_seal() -> int:
-    """Untrack uWSGI's tuples of arguments, so that they are not sealed; returns their number. In
-    the master, before the seal. uWSGI calls an application with a tuple that it made once for each
-    core and changes with `PyTuple_SetItem`, which needs a tuple with a single reference. An
+    """Untrack uWSGI's tuples of arguments, so that they are not sealed; returns their number.
+
+    In the master, before the seal. uWSGI calls an application with a tuple that it made once for
+    each core and changes with `PyTuple_SetItem`, which needs a tuple with a single reference. An
     immortal one has more, and every request would be answered with a 500.
 
     Source: uWSGI 2.0.31 plugins/python/pyloader.c, init_uwsgi_app; wsgi_subhandler.c.

@@ -27,8 +27,9 @@ _after = AfterResponse(None)
 
 
 def begin(uwsgi: Any, *, leaves: bool, limit: int | None = None) -> None:
-    """Take the policy's steps for children. In a worker, right after the fork. `leaves`: whether it
-    leaves without finalization; `limit`: of its private memory.
+    """Take the policy's steps for children. In a worker, right after the fork.
+
+    `leaves`: whether it leaves without finalization; `limit`: of its private memory.
     """
     streams.isolate()
     inherited.put_in_order(None)

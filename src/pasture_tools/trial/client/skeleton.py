@@ -79,8 +79,9 @@ def _tags(body: bytes) -> Iterable[bytes]:
 
 def _ends_of_tags(body: bytes) -> tuple[list[int], list[int]]:
     """Places of all marks that count in a tag, and for each the end of a tag that goes on with it.
-    -1 stands for a quote that is not closed. The marks are read from the last to the first: the end
-    after a closing quote is known by then.
+    -1 stands for a quote that is not closed.
+
+    The marks are read from the last to the first: the end after a closing quote is known by then.
     """
     marks = [found.start() for found in _MARK.finditer(body)]
     ends = [-1] * (len(marks) + 1)

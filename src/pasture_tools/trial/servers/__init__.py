@@ -148,7 +148,7 @@ _UWSGI = ServerFacts(
 SERVERS: Mapping[str, ServerFacts] = MappingProxyType(
     {facts.name: facts for facts in (_GUNICORN, _UVICORN, _UWSGI)}
 )
-"""By name; the first is the default."""
+"""All servers by name; the first is the default."""
 
 
 def find_server(name: str) -> ServerFacts:

@@ -27,7 +27,7 @@ STOCK = "stock"
 TRIED: Mapping[str, Policy] = MappingProxyType(
     {PLAIN: Policy(PLAIN, "what you have today: the server's own command"), **POLICIES}
 )
-"""What a trial can run, by name."""
+"""All that a trial can run, by name."""
 
 NEVER = re.compile(r"(?!)")
 """Matches nothing."""
@@ -90,8 +90,7 @@ class ServerFacts:
     # The command line of one start. Whatever the arguments may share with a server in production
     # comes behind them, or is refused.
     command: Callable[[Start], list[str]]
-    # Arguments after its name, with `{app}` and `{workers}`.
-    served_by: tuple[str, ...]
+    served_by: tuple[str, ...]  # arguments after its name, with `{app}` and `{workers}`
     # The policy `stock` here, in a sentence; "" where it is the application preloaded and
     # nothing else.
     stock: str = ""

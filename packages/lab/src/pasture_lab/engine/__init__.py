@@ -1,4 +1,4 @@
-"""What an experiment is, how its runs are kept, and how they are judged."""
+"""Experiments, their kept runs, and their verdicts."""
 
 from pasture_lab.engine.experiment import Experiment, Options
 from pasture_lab.engine.runner import LabResult, run_lab

@@ -19,7 +19,7 @@ from pasture_lab.engine.experiment import Experiment, Plot, Row
 from pasture_lab.engine.rule import Rule
 
 Words = Mapping[str, object]
-"""What is filled in, by the word."""
+"""Texts to fill in, by their words."""
 
 _Filled = TypeVar("_Filled", Row, Plot, Rule)
 

@@ -19,7 +19,7 @@ Pause = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user asked for.
+    """The user's options.
 
     Attributes:
         quick: less of everything, for CI; the rules are the same.
@@ -36,7 +36,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What a part gets to work with.
+    """The tools of a part.
 
     Attributes:
         directory: for files of this part alone; exists and is empty.
@@ -53,7 +53,7 @@ class Bench:
     pause: Pause
 
     def log(self, name: str) -> Path:
-        """Where a program of this part writes what it prints."""
+        """The log file of a program of this part."""
         return Path(f"{self.logs}.{name}.log")
 
 

@@ -1,4 +1,4 @@
-"""What a part of an experiment brings back: numbers by name. Pure data, as JSON knows it.
+"""The result of a part of an experiment: numbers by name. Pure data, as JSON knows it.
 
 The name of a figure carries its part and its unit: `stock.shared_end_bytes`,
 `seal.shutdown_s`; without a unit it is a count or a ratio. 1 MB is 1,000,000 bytes.
@@ -22,7 +22,7 @@ class Curve:
 
     @property
     def slope(self) -> float:
-        """Of the straight line that fits best (least squares); 0 with less than two x."""
+        """The slope of the best straight line (least squares); 0 with less than two x."""
         count = len(self.x)
         if count < 2 or len(set(self.x)) < 2:
             return 0.0
@@ -32,7 +32,7 @@ class Curve:
 
     @property
     def linearity(self) -> float:
-        """The coefficient of determination of that line: 1 is a straight one, 0 is none."""
+        """The coefficient of determination of that line: 1 is a straight one, 0 is not a line."""
         count = len(self.y)
         mean_x, mean_y = (sum(v) / count for v in (self.x, self.y)) if count else (0.0, 0.0)
         total = sum((y - mean_y) ** 2 for y in self.y)
@@ -47,7 +47,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one part measured.
+    """The measurements of a part.
 
     Attributes:
         figures: by name, without the part's.
@@ -63,7 +63,7 @@ class Measured:
 
 
 def to_plain(measured: Measured) -> dict[str, Any]:
-    """As values that JSON knows."""
+    """The measurements as values that JSON knows."""
     return {
         "figures": dict(measured.figures),
         "curves": {k: {"x": list(c.x), "y": list(c.y)} for k, c in measured.curves.items()},

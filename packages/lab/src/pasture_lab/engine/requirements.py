@@ -1,4 +1,4 @@
-"""What experiments need and may be missing: nginx, httperf, perf, valgrind; modules.
+"""Requirements of experiments that may be missing: nginx, httperf, perf, valgrind; modules.
 
 Owns where they are looked for: on the PATH, then where the repository's `tools/services` has
 unpacked them. Nothing is installed or fetched here.

@@ -13,7 +13,7 @@ from pasture_lab.engine.figures import Figures
 
 
 class Verdict(StrEnum):
-    """What came of a published figure, or of an experiment."""
+    """The outcome of a published figure, or of an experiment."""
 
     REPRODUCED = "reproduced"
     NOT_REPRODUCED = "not reproduced"

@@ -40,7 +40,7 @@ _OF_THE_MACHINE = (NotMeasurable, MissingExtra, NoPrivilege, UnsupportedInterpre
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one experiment.
+    """The result of an experiment.
 
     Attributes:
         figures: by part and name.
@@ -64,7 +64,7 @@ class Result:
 
     @property
     def verdict(self) -> Verdict:
-        """Of the experiment as a whole."""
+        """The verdict on the experiment as a whole."""
         return judge_experiment(self.rows)
 
 
@@ -79,7 +79,7 @@ class LabResult:
 
 @dataclass(slots=True)
 class _Gathered:
-    """What the parts of one experiment brought back so far."""
+    """The results of an experiment's parts so far."""
 
     figures: dict[str, float] = field(default_factory=dict)
     curves: dict[str, Curve] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class _Lab:
     spent_s: float = 0.0  # of the estimate
 
     def plan(self, planned: Sequence[tuple[Experiment, Sequence[Part]]]) -> Started:
-        """What lies ahead, counted in estimated seconds."""
+        """The work ahead, in estimated seconds."""
         pairs = [(e.name, part) for e, parts in planned for part in parts]
         left = [part for name, part in pairs if self._kept(name, part) is None]
         kept = len(pairs) - len(left)
@@ -231,7 +231,7 @@ def describe_gap(error: PastureError) -> str:
 
 
 def describe_machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """The machine that the figures were measured on."""
     return {
         "pasture": version("pasture"),
         "interpreter": f"{platform.python_implementation()} {platform.python_version()}",

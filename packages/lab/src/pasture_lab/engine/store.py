@@ -44,7 +44,7 @@ class Store:
     directory: Path
 
     def find(self, experiment: str, part: Part, quick: bool) -> Kept | None:
-        """The kept result of a part; None if there is none for this very question."""
+        """The kept result of a part for exactly this question, or None."""
         try:
             found = json.loads(self._path(experiment, part, quick).read_text(encoding="utf-8"))
             if found["question"] != _question(part):
@@ -77,7 +77,7 @@ class Store:
 
 
 def _question(part: Part) -> Mapping[str, Any]:
-    """As JSON gives it back."""
+    """A question as JSON returns it."""
     question: Mapping[str, Any] = json.loads(
         json.dumps(
             {

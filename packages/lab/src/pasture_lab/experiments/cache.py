@@ -60,7 +60,7 @@ def _parts(options: Options) -> tuple[Part, ...]:
 
 
 def _cannot_count() -> bool:
-    """For the estimate alone: whether there is no perf at all."""
+    """Whether perf is missing, for the estimate."""
     try:
         requirements.find("perf")
     except NotMeasurable:

@@ -85,7 +85,7 @@ def _recorded(policy: str, seconds: float, bench: Bench) -> Measured:
 
 
 def _by_perf(policy: str, seconds: float, bench: Bench) -> Measured:
-    """The same, sampled and named by perf."""
+    """The faults, sampled and named by perf."""
     perf = requirements.find("perf")
     data = bench.directory / "perf.data"
     with serving(bench, _plan(policy, {})) as server:

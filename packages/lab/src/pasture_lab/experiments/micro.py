@@ -22,7 +22,7 @@ _HEAD_BYTES = 16
 
 
 def _parts(options: Options) -> tuple[Part, ...]:
-    """The same in both lengths: it takes seconds."""
+    """The parts, equal in both lengths: they take seconds."""
     micro = [
         Part(
             variant,

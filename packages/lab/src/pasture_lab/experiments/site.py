@@ -32,7 +32,7 @@ _SITES = (
     {"prefix": "", "site": "bundled site", "without": ""},
     {"prefix": "wagtail-", "site": "Wagtail site", "without": "run with --wagtail"},
 )
-"""What the rows and plots are of."""
+"""The sites of the rows and plots."""
 
 
 @dataclass(frozen=True, slots=True)

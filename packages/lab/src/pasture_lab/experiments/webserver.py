@@ -21,7 +21,7 @@ from pasture_lab.measurements.large_objects import BURSTS, Load, Sizes, bursts, 
 
 _TABLE = Path(__file__).with_suffix(".toml")
 _COMPARED = read_rows(_TABLE, "compared")
-"""What another interpreter is compared in."""
+"""Figures in which another interpreter is compared."""
 
 _POLICIES = ("stock", "side-table", "seal")
 _SIZES = (5_000, 10_000, 15_000, 20_000)
@@ -93,7 +93,7 @@ def _derive(figures: Figures) -> Figures:
 
 
 def _given_rows(options: Options) -> tuple[Row, ...]:
-    """Two for each interpreter that was given; the first is what the others are compared with."""
+    """Two rows for each given interpreter; the first is what the others are compared with."""
     rows: list[Row] = []
     for name in options.pythons:
         standard = next(iter(options.pythons))

@@ -40,7 +40,7 @@ _WORKERS_TO_STOP = 8
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What is done about the collector: by the site itself, or by a policy of pasture's."""
+    """The setting of the collector: by the site itself, or by a policy of pasture's."""
 
     name: str
     gc: str = "stock"
@@ -139,7 +139,7 @@ def _faults_of_ended() -> int:
 
 
 def _faults_so_far(server: Server) -> int:
-    """Of master and workers, and of those of the master's that ended."""
+    """Faults of master and workers, and of ended workers."""
     stats = {pid: read_stat(pid) for pid in (server.group.pid, *server.workers())}
     master = stats[server.group.pid]
     ended = master.minor_faults_of_ended if master is not None else 0

@@ -152,7 +152,7 @@ def _send_all(port: int, sizes: Sizes, bench: Bench) -> Measured:
 
 
 def _group_or_none(stack: ExitStack) -> cgroup.MemoryGroup | None:
-    """A group to read the peak from; None where none can be made."""
+    """A group to read the peak from; None if it cannot be made."""
     try:
         return stack.enter_context(cgroup.memory_group())
     except NotMeasurable:

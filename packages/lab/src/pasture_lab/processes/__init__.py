@@ -1,1 +1,1 @@
-"""What touches the machine: servers, clients, programs, groups of processes."""
+"""The parts that touch the machine: servers, clients, programs, groups of processes."""

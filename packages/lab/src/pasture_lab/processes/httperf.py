@@ -32,7 +32,7 @@ _REPLIES = re.compile(r"^Total: connections (\d+) requests \d+ replies (\d+)", r
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """What came of a number of connections.
+    """The outcome of a number of connections.
 
     Attributes:
         seconds: of wall time, from the first to the last.
@@ -50,7 +50,7 @@ class Rate:
 
 
 def send(bench: Bench, port: int, connections: int, timeout_s: float) -> Rate:
-    """Send that many requests.
+    """Send a number of requests.
 
     Raises:
         NotMeasurable: there is no httperf.
@@ -78,7 +78,7 @@ def send(bench: Bench, port: int, connections: int, timeout_s: float) -> Rate:
 
 
 def answered(text: str) -> int:
-    """How many answers with 2xx httperf's report counts.
+    """The number of answers with 2xx in httperf's report.
 
     Raises:
         ServerFailed: it is no report.

@@ -1,4 +1,4 @@
-"""One of `programs/` run to its end: its JSON, or the reason why there is none."""
+"""One of `programs/` run to its end: its JSON, or why it is missing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMEOUT_S = 600.0
 
 
 def path_of(name: str) -> Path:
-    """Where a program of the lab is."""
+    """The path of a program of the lab."""
     return _PROGRAMS / f"{name}.py"
 
 

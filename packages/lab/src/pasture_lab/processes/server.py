@@ -33,7 +33,7 @@ _PLAIN = "import sys, pyuwsgi; sys.exit(pyuwsgi.run(sys.argv[1:]))"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerPlan:
-    """What to serve and how.
+    """The application to serve, and how.
 
     Attributes:
         module: of `sites`, with the callable `application`.

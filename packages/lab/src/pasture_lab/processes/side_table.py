@@ -20,7 +20,7 @@ SIDE_TABLE = policy.Policy(
     in_child=("gc-on", "full-out-of-line"),
 )
 POLICIES = MappingProxyType({**policy.POLICIES, SIDE_TABLE.name: SIDE_TABLE})
-"""Those of pasture, and the lab's own."""
+"""pasture's policies, and the lab's own."""
 
 if "uwsgi" in sys.modules:
     policy.POLICIES = POLICIES

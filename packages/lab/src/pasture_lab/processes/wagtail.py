@@ -62,7 +62,7 @@ for number in range({pages}):
 
 @dataclass(frozen=True, slots=True)
 class WagtailSite:
-    """Where it is and what it answers."""
+    """The place of the site and its answers."""
 
     folder: Path
     env: Mapping[str, str]

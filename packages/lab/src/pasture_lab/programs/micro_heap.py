@@ -72,7 +72,7 @@ VARIANTS: dict[str, tuple[Callable[[], object], Callable[[], dict[str, int]]]] =
     "out-of-line": (prepare_out_of_line, collect_out_of_line),
     "seal": (seal, collect_out_of_line),
 }
-"""What the parent does before the fork, and how the child collects."""
+"""The parent's steps before the fork, and the child's collections."""
 
 
 def child(collect: Callable[[], dict[str, int]]) -> dict[str, int]:

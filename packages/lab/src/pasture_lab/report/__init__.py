@@ -1,1 +1,1 @@
-"""What came of the experiments, as a table, a document and a page."""
+"""The results of the experiments, as a table, a document and a page."""

@@ -17,7 +17,7 @@ _DOTTED = ("limit-", "perf-")
 
 
 def drawn(plot: Plot, result: Result) -> Lines | Bars | None:
-    """What a plot shows; None where nothing of it was measured."""
+    """The content of a plot; None if none of it was measured."""
     if plot.kind == "lines":
         parts = _parts(plot, result.curves)
         return _lines(plot, result, parts) if parts else None

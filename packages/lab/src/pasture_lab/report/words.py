@@ -31,7 +31,7 @@ def figure(name: str, value: float) -> str:
 
 
 def measured(judged: Judged, figures: Figures) -> str:
-    """What a row shows of the measured figures; `MISSING` for those that are not there."""
+    """The measured figures of a row; `MISSING` for missing ones."""
     names = SHOWN.findall(judged.row.shows)
     if not any(name in figures for name in names):
         return judged.row.shows if not names else ""

@@ -37,7 +37,7 @@ requests = 0
 
 
 def serve() -> bytes:
-    """What a request does."""
+    """The work of a request."""
     global requests
     requests += 1
     objects.append(allocate(AT_START + requests))

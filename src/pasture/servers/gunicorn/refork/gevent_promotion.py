@@ -50,7 +50,7 @@ class GeventPromotable(Promotable):
         super().leave_service()
 
     def hazards(self) -> tuple[Hazard, ...]:
-        """Hazards of a fork; the hub is destroyed if there are none."""
+        """Hazards of a fork; without any the hub is destroyed."""
         found = (*(h for h in super().hazards() if h.kind is not Reason.GEVENT_HUB),)
         found += tuple(_greenlets())
         if not found:

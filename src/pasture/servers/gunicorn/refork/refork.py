@@ -74,7 +74,7 @@ class Refork:
     # --- What is to be done ------------------------------------------------------------
 
     def go_on(self) -> None:
-        """Carry out the life cycle's orders, until there are none for now."""
+        """Carry out all present orders of the life cycle."""
         for mold in self._children.molds:
             self._hear(mold)
         wanted = self._arbiter.num_workers

@@ -27,12 +27,7 @@ from pasture.servers.gunicorn import asgi, cooperative
 from pasture.servers.gunicorn.arbiter import SealingArbiter
 from pasture.servers.gunicorn.refork.promotion import has_answered
 from pasture.servers.gunicorn.refork.refork import Refork
-from pasture.servers.gunicorn.refork.spawn import (
-    HoldsHazard,
-    LoadEnded,
-    NotLoaded,
-    SpawnFailed,
-)
+from pasture.servers.gunicorn.refork.spawn import HoldsHazard, LoadEnded, NotLoaded, SpawnFailed
 from pasture.serving.settings import ServerSettings
 
 _ABLE = (
@@ -88,7 +83,7 @@ class ReforkingArbiter(SealingArbiter):
         if asgi.is_of(self.worker_class, cooperative.OF_GEVENT) and gevent_has_patched():
             return "gevent's patches are in before pasture's: leave them out of gunicorn.conf.py"
         try:
-            native().adopt_orphans()  # of molds; processes in between do not inherit this
+            native().adopt_orphans()  # workers of molds; processes in between do not inherit this
         except UnsupportedInterpreter as error:
             return error.message
         except OSError as error:

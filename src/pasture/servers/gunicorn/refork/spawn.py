@@ -60,6 +60,7 @@ class HoldsHazard(Exception):
 
 class LoadEnded(Exception):
     """The process that loads the application was ended each time: by a signal, or with exit code 0.
+
     The application itself may be good.
     """
 
@@ -68,8 +69,8 @@ class SpawnFailed(Exception):
     """No process was made; the text says why.
 
     Attributes:
-        mold_is_at_fault: the mold has not answered, or wrongly: it is to be killed. for_now: the
-        system lacked resources; a later try may succeed.
+        mold_is_at_fault: the mold has not answered, or wrongly: it is to be killed.
+        for_now: the system lacked resources; a later try may succeed.
     """
 
     def __init__(self, why: str, *, mold_is_at_fault: bool = False, for_now: bool = False) -> None:
@@ -210,16 +211,13 @@ class Spawner:
         live(self._arbiter, start, self._board)
 
     def order(self, generation: int, mold: Worker | None) -> Worker:
-        """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at most. Raises
-        SpawnFailed if that fails.
+        """Have a mold fork a worker, and wait for it: milliseconds, or FORK_S at most.
+
+        Raises SpawnFailed if that fails.
         """
         worker, there = self._prepare_spawn(generation)
         files = (there.fileno(), worker.handle.tmp.fileno())
-        values = {
-            "age": worker.handle.age,
-            "slot": astuple(worker.slot),
-            "generation": generation,
-        }
+        values = {"age": worker.handle.age, "slot": astuple(worker.slot), "generation": generation}
         sent = mold is not None and mold.channel.send("spawn", files, **values)
         there.close()
         answer = self._await_spawn(worker, mold) if mold is not None and sent else CLOSED

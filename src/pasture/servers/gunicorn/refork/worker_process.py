@@ -188,9 +188,10 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
 
 
 def _make_worker(arbiter: Any, start: Start) -> Any:
-    """The worker that the arbiter asked for, with the arbiter's file for its heartbeat. In the
-    mold, before the fork, so that each process need not repeat it. A failing `pre_fork` ends the
-    mold of generation 0, with gunicorn's exit code; another mold is given up.
+    """The worker that the arbiter asked for, with the arbiter's file for its heartbeat.
+
+    In the mold, before the fork, so that each process need not repeat it. A failing `pre_fork` ends
+    the mold of generation 0, with gunicorn's exit code; another mold is given up.
     """
     worker = make_handle(arbiter, start.age)
     os.dup2(start.files[0], worker.tmp.fileno(), inheritable=False)
