@@ -101,7 +101,7 @@ class LazyGroup(OrderedGroup):
         heading = "Commands"
         for name in names:
             known = COMMANDS.get(name)
-            heading = HEADINGS.get(name, heading) if known else "Of other packages"
+            heading = HEADINGS.get(name, heading) if known else "From other packages"
             command = click.Command(name, help=known) if known else self.get_command(ctx, name)
             if command is not None and not command.hidden:
                 line = (name.ljust(max(map(len, names))), command.get_short_help_str(width))

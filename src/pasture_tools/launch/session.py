@@ -231,9 +231,7 @@ def _start_guard(
     env: Mapping[str, str] | None,
     cwd: Path | None,
 ) -> tuple[subprocess.Popen[bytes], int]:
-    """Start a guard, which ends with its standard input; returns it and the descriptor of its
-    report.
-    """
+    """Start a guard, which ends with its standard input; returns it and its report's descriptor."""
     report, its_end = os.pipe()
     try:
         guard = subprocess.Popen(
