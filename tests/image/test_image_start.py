@@ -78,9 +78,8 @@ def test_programs_out_of_a_file_end_in_each_way_as_by_python(images: Images) -> 
             file.unlink(missing_ok=True)
             ended = run(*words, way)
             left = file.read_text() if file.exists() else None
-            errors = re.sub(b"0x[0-9a-f]+", b"ADDRESS", ended.err)
-            is_lost = ended.status == STDOUT_LOST
-            seen.append((ended.status, ended.out, b"" if is_lost else errors, left))
+            errors = b"" if ended.status == STDOUT_LOST else ended.err
+            seen.append((ended.status, ended.out, re.sub(b"0x[0-9a-f]+", b"ADDRESS", errors), left))
         if seen[0] != seen[1]:
             differs[way] = seen
     assert differs == {}

@@ -41,7 +41,7 @@ __all__ = [
 TIMEOUT_S = 300  # of a machine at work, too
 PASTURE_RUN = [sys.executable, "-m", "pasture", "run"]
 PORTS = range(10_000, 32_000)
-"""Below those that the kernel gives to connections, and to a program that asks for any."""
+"""Below those that the kernel gives by itself."""
 
 
 def free_port() -> int:

@@ -28,16 +28,9 @@ app = celery.Celery(
 )
 
 
-def private_bytes():
+def own_bytes(kind):
     with open("/proc/self/smaps_rollup") as lines:
-        return 1024 * sum(
-            int(line.split()[1]) for line in lines if line.startswith("Private_Dirty")
-        )
-
-
-def pss_bytes():
-    with open("/proc/self/smaps_rollup") as lines:
-        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(kind))
 
 
 @app.task
@@ -47,7 +40,8 @@ def read(seconds=0.0):
         for tag in record["tags"]:
             total += len(tag) + record["id"]
     time.sleep(seconds)
-    return {"pid": os.getpid(), "private": private_bytes(), "pss": pss_bytes(), "total": total}
+    private, pss = map(own_bytes, ("Private_Dirty", "Pss:"))
+    return {"pid": os.getpid(), "private": private, "pss": pss, "total": total}
 
 
 @app.task
@@ -75,6 +69,6 @@ def end_once(path):
 
 @app.task
 def keep(megabytes):
-    before = private_bytes()
+    before = own_bytes("Private_Dirty")
     KEPT.append(b"x" * (megabytes << 20))
-    return {"pid": os.getpid(), "before": before, "private": private_bytes()}
+    return {"pid": os.getpid(), "before": before, "private": own_bytes("Private_Dirty")}

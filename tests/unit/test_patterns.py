@@ -20,13 +20,7 @@ from tests.unit.backtracking import Counter, TooManySteps, texts
 pytestmark = pytest.mark.once
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (
-    "src",
-    "packages/image/src",
-    "packages/pytest-pasture/src",
-    "packages/auto/src",
-    "packages/lab/src",
-)
+FOLDERS = ("src", *(f"packages/{name}/src" for name in ("image", "pytest-pasture", "auto", "lab")))
 ANCHORED = frozenset(("match", "fullmatch"))
 METHODS = ANCHORED | {"compile", "search", "sub", "subn", "findall", "finditer", "split"}
 REPEATS = 120

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
-from importlib.machinery import SourceFileLoader
+import runpy
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,17 +13,7 @@ pytestmark = pytest.mark.once
 REPOSITORY = Path(__file__).parents[2]
 
 
-def load_sizes() -> ModuleType:
-    """The tool, which has no suffix."""
-    loader = SourceFileLoader("sizes", str(REPOSITORY / "tools" / "sizes"))
-    spec = importlib.util.spec_from_loader("sizes", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-sizes = load_sizes()
+sizes = SimpleNamespace(**runpy.run_path(str(REPOSITORY / "tools" / "sizes")))
 
 
 def test_no_room_grows_and_each_row_falls_with_its_room() -> None:

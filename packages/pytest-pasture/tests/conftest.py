@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-MINE = tuple(f"-pno:{name}" for name in ("hypothesispytest", "locust", "anyio", "debugging"))
+MINE = ("-p", "no:hypothesispytest", "-p", "no:locust", "-p", "no:anyio")
 """Plug-ins of this environment that have no part in the tests, and cost their start."""
 
 

@@ -36,9 +36,6 @@ _GOES_ROUND = sys.version_info >= (3, 15)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
-LastWork = Callable[[Callable[[], None]], bool]
-"""Returns whether the process can be left; if not, the interpreter finalizes as usual."""
-
 sealed_in = 0
 """Pid of the process that was sealed last: this one or an ancestor."""
 
@@ -48,7 +45,8 @@ _owner = os.getpid()
 _installed = False
 _armed = False
 _open_files_too = False
-_last_work: LastWork | None = None
+_last_work: Callable[[Callable[[], None]], bool] | None = None
+"""Is given what flushes files; if it returns false, the interpreter finalizes as usual."""
 
 
 class Ending(IntEnum):
@@ -133,16 +131,15 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
     others = (one for one in threading.enumerate() if one is not threading.main_thread())
     if _GOES_ROUND and not all(one.daemon for one in others):
         return Ending.AGAIN, 0.0
-    if _last_work is not None:
 
-        def flush() -> None:
-            _stop_handling_signals()
-            open_files.flush(wait)
+    def flush() -> None:
+        _stop_handling_signals()
+        open_files.flush(wait)
 
-        if not _last_work(flush):
-            open_files.flush(wait)
-            _finalize_before_modules()
-            return Ending.FINALIZE, 0.0
+    if _last_work is not None and not _last_work(flush):
+        open_files.flush(wait)
+        _finalize_before_modules()
+        return Ending.FINALIZE, 0.0
     return _write_all(wait), wait.left_s
 
 
@@ -158,7 +155,7 @@ def flush_open_files_too() -> None:
     _open_files_too = True
 
 
-def before_leaving(work: LastWork) -> None:
+def before_leaving(work: Callable[[Callable[[], None]], bool]) -> None:
     """Call a function when a process leaves. The latest counts."""
     global _last_work
     _last_work = work
@@ -190,9 +187,8 @@ def _write_all(wait: open_files.LockWait) -> Ending:
     if _open_files_too or _armed:
         _finish_open_files(wait)
     unlocked = _all_unlocked(wait)
-    if not written:
-        return Ending.STREAM_LOST
-    return Ending.WRITTEN if unlocked else Ending.FILE_GIVEN_UP
+    ending = Ending.WRITTEN if unlocked else Ending.FILE_GIVEN_UP
+    return ending if written else Ending.STREAM_LOST
 
 
 def _stop_handling_signals() -> None:

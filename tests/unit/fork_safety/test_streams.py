@@ -1,7 +1,6 @@
 """Which inherited streams two processes would mix up: rules over what the kernel says of them."""
 
 import asyncio
-import gc
 import os
 import socket
 import subprocess
@@ -210,7 +209,6 @@ def test_python_describes_local_names_and_the_lack_of_one(monkeypatch: pytest.Mo
 @pytest.fixture
 def only_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that another test has left in this process counts for nothing."""
-    gc.collect()
     every = open_files.open_files
     old = {number for number, _ in every()}
     monkeypatch.setattr(open_files, "open_files", lambda: [f for f in every() if f[0] not in old])

@@ -54,19 +54,15 @@ def begin_program() -> None:
 def finish(flush_files: Callable[[], None]) -> bool:
     """Clear what came later. As the last thing before output is flushed and the process ends.
 
-    Args:
-        flush_files: a collection may close what lies below a file's buffer before it is written.
-
     Returns:
         Whether that was done. If not, the interpreter has to finalize as usual: a daemon thread
-        runs, another interpreter is left, or output cannot be written; or the program was sealed
+        runs, another interpreter is left, output cannot be written, or the program was sealed
         itself, and what it holds would not be collected.
     """
-    if exit.sealed_in == os.getpid() == _pid:
+    is_sealed = exit.sealed_in == os.getpid() == _pid
+    if is_sealed or native().python_threads() > 1 or _interpreters() > 1 or not _flushes():
         return False
-    if native().python_threads() > 1 or _interpreters() > 1 or not _flushes():
-        return False
-    flush_files()
+    flush_files()  # a collection may close what lies below a file's buffer
     native().begin_finalizing()
     _clear_all()
     return True
@@ -101,8 +97,7 @@ def _clear_all() -> None:
     left = _remove(later)
     gc.collect()
     for reference in reversed(left):
-        module = reference()
-        if module is not None:
+        if (module := reference()) is not None:
             _clear(module)
     gc.collect()  # cycles that modules held
     del callbacks
