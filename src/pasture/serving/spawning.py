@@ -26,7 +26,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import context, forkserver, popen_spawn_posix
+from multiprocessing import context, forkserver
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +80,16 @@ class _Launch:
         return dict(os.fsdecode(one).split("=", 1) for one in given)
 
 
-def install(preload: Callable[[], Iterable[str]] = tuple) -> None:
+def install(preload: Callable[[], Iterable[str]] | None = None) -> None:
     """Fork what this program would spawn, from now on, or start from a forkserver of no list.
 
     Args:
         preload: names more modules for the template, once it is to start.
     """
     global _preload
-    _preload = preload
+    _preload = preload or _preload
+    if _posixsubprocess.fork_exec is _fork_or_spawn:
+        return
     _posixsubprocess.fork_exec = _fork_or_spawn
     atexit.register(_forget)  # before trackers of resources are waited for: a template keeps them
     kind: Any = context.ForkServerProcess
@@ -112,6 +114,9 @@ def _forked_or(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def start(process: Any) -> Any:
         server: Any = forkserver._forkserver
         if server._forkserver_pid is None and server._preload_modules == ["__main__"]:
+            # Not before: its import says that this program spawns (pasture[auto]).
+            from multiprocessing import popen_spawn_posix
+
             _forks_only.on = True
             try:
                 return popen_spawn_posix.Popen(process)
