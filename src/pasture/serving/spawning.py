@@ -114,8 +114,7 @@ def _forked_or(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def start(process: Any) -> Any:
         server: Any = forkserver._forkserver
         if server._forkserver_pid is None and server._preload_modules == ["__main__"]:
-            # Not before: its import says that this program spawns (pasture[auto]).
-            from multiprocessing import popen_spawn_posix
+            from multiprocessing import popen_spawn_posix  # tells pasture[auto] of a spawn
 
             _forks_only.on = True
             try:
@@ -203,9 +202,9 @@ def _state(launch: _Launch) -> dict[str, object]:
     except OSError as error:
         raise NotForked(f"the state of this process cannot be read: {error}") from None
     lines = dict(line.split(":", 1) for line in status.splitlines())
-    prepared = {name: value for name, value in launch.preparation.items()}
+    prepared = launch.preparation.items()
     return {
-        **{name: repr(value) for name, value in prepared.items() if name not in _PER_PROCESS},
+        **{name: repr(value) for name, value in prepared if name not in _PER_PROCESS},
         **{name: value for name, value in lines.items() if name in _FROM_PARENT},
         **kernel,
         **{f"file {number}": _file(number) for number in range(3)},
@@ -272,9 +271,8 @@ class _Template:
         if answer.startswith("!"):  # about this one alone
             raise NotForked(answer[1:])
         if not number:
-            self._end(
-                answer if answer not in ("", FORKED) else "what they are forked from has ended"
-            )
+            ended = "what they are forked from has ended"
+            self._end(ended if answer in ("", FORKED) else answer)
         has_forked = True
         return int(number)
 
@@ -307,9 +305,6 @@ class _Template:
             os.waitpid(self._pid, 0)
         raise NotForked(why)
 
-    def forget(self) -> None:
-        self._channel.close()
-
 
 def _pickled(*objects: Any) -> memoryview:
     buffer = io.BytesIO()
@@ -321,7 +316,7 @@ def _pickled(*objects: Any) -> memoryview:
 def _forget() -> None:
     """A template ends with its last channel."""
     for template in _templates.values():
-        template.forget()
+        template._channel.close()
     _templates.clear()
 
 
