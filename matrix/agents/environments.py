@@ -14,8 +14,11 @@ from matrix.environments import REPOSITORY, build_pasture, find_interpreter, run
 BUILD = REPOSITORY / "build" / "agents"
 
 
-def prepare(agent: Agent, minor: str) -> Path:
+def prepare(agent: Agent, minor: str, begin: str = "") -> Path:
     """The Python of the agent's environment, which is made where it is missing.
+
+    Args:
+        begin: of the name of its folder.
 
     Raises:
         click.ClickException: there is no such interpreter, or no wheel for it.
@@ -23,7 +26,7 @@ def prepare(agent: Agent, minor: str) -> Path:
     wheel = build_pasture(minor)
     # Agents that differ in how they are started share an environment.
     first = agent.packages[0] if agent.packages else "none"
-    folder = BUILD / "environments" / f"{first.partition('==')[0]}-{minor}"
+    folder = BUILD / "environments" / f"{begin}{first.partition('==')[0]}-{minor}"
     python, held = folder / "bin" / "python", folder / "held.txt"
     packages = [*agent.servers, *agent.packages]
     wanted = [str(wheel), *packages]

@@ -119,6 +119,18 @@ def test_a_program_that_spawns_hears_at_its_end_what_would_fork(tmp_path):
 
 
 @pytest.mark.once
+def test_a_program_that_has_imported_an_engine_forks_what_it_spawns(tmp_path):
+    pytest.importorskip("celery")
+    program = str(tmp_path / "program.py")
+    (tmp_path / "program.py").write_text(
+        "import celery.apps.worker\n" + FORKS.replace("print(in_child(), ", "print(")
+    )
+    done = run(program, "spawn", PASTURE="seal", PASTURE_FORK_SPAWNED="1")
+    assert done.stdout == f"{IMMORTAL}\n", done.stderr
+    assert "not sealed" not in done.stderr
+
+
+@pytest.mark.once
 @pytest.mark.parametrize(
     "variables",
     [

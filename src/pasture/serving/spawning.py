@@ -26,7 +26,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import context, forkserver, popen_spawn_posix
+from multiprocessing import context, forkserver
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +80,16 @@ class _Launch:
         return dict(os.fsdecode(one).split("=", 1) for one in given)
 
 
-def install(preload: Callable[[], Iterable[str]] = tuple) -> None:
+def install(preload: Callable[[], Iterable[str]] | None = None) -> None:
     """Fork what this program would spawn, from now on, or start from a forkserver of no list.
 
     Args:
         preload: names more modules for the template, once it is to start.
     """
     global _preload
-    _preload = preload
+    _preload = preload or _preload
+    if _posixsubprocess.fork_exec is _fork_or_spawn:
+        return
     _posixsubprocess.fork_exec = _fork_or_spawn
     atexit.register(_forget)  # before trackers of resources are waited for: a template keeps them
     kind: Any = context.ForkServerProcess
@@ -112,6 +114,8 @@ def _forked_or(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def start(process: Any) -> Any:
         server: Any = forkserver._forkserver
         if server._forkserver_pid is None and server._preload_modules == ["__main__"]:
+            from multiprocessing import popen_spawn_posix  # tells pasture[auto] of a spawn
+
             _forks_only.on = True
             try:
                 return popen_spawn_posix.Popen(process)
@@ -198,9 +202,9 @@ def _state(launch: _Launch) -> dict[str, object]:
     except OSError as error:
         raise NotForked(f"the state of this process cannot be read: {error}") from None
     lines = dict(line.split(":", 1) for line in status.splitlines())
-    prepared = {name: value for name, value in launch.preparation.items()}
+    prepared = launch.preparation.items()
     return {
-        **{name: repr(value) for name, value in prepared.items() if name not in _PER_PROCESS},
+        **{name: repr(value) for name, value in prepared if name not in _PER_PROCESS},
         **{name: value for name, value in lines.items() if name in _FROM_PARENT},
         **kernel,
         **{f"file {number}": _file(number) for number in range(3)},
@@ -267,9 +271,8 @@ class _Template:
         if answer.startswith("!"):  # about this one alone
             raise NotForked(answer[1:])
         if not number:
-            self._end(
-                answer if answer not in ("", FORKED) else "what they are forked from has ended"
-            )
+            ended = "what they are forked from has ended"
+            self._end(ended if answer in ("", FORKED) else answer)
         has_forked = True
         return int(number)
 
@@ -302,9 +305,6 @@ class _Template:
             os.waitpid(self._pid, 0)
         raise NotForked(why)
 
-    def forget(self) -> None:
-        self._channel.close()
-
 
 def _pickled(*objects: Any) -> memoryview:
     buffer = io.BytesIO()
@@ -316,7 +316,7 @@ def _pickled(*objects: Any) -> memoryview:
 def _forget() -> None:
     """A template ends with its last channel."""
     for template in _templates.values():
-        template.forget()
+        template._channel.close()
     _templates.clear()
 
 
