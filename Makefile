@@ -202,10 +202,10 @@ fuzz: .venv/.stamp $(FUZZ_MATRIX:%=.venvs/%-check/fuzz-packages.stamp)
 	    .venv/bin/python tests/fuzz --python $$minor $(ARGS) || failed=1; \
 	done; test -z "$$failed"
 
-fuzz-%: .venvs/3.14/.stamp
+fuzz-channels fuzz-identity fuzz-servers: fuzz-%: .venvs/3.14/.stamp
 	@$(PYTHON) tests/fuzz/$* $(ARGS)
 
-# Other people's programs and tests: hours; most continue where they stopped (ARGS="NAME...")
+# Other people's programs and tests: hours; most resume (ARGS="NAME...")
 
 test-cpython: .venv/.stamp
 	@.venv/bin/python matrix/cpython $(CPYTHON_MATRIX) $(ARGS)

@@ -23,11 +23,15 @@ from rounds import Found, found, rounds
 
 RECORDED = re.compile(": (Threads|SigCgt)( of workers)?$")
 """Of a process that records what it comes to hold, in a thread."""
+ENDED = re.compile(": (deleted|held|closed|counted|ref)( of workers)?$")
+"""A child ends without finalization: docs/seal.md."""
 
 
 def documented(name: str, mode: str) -> bool:
     """What differs by request: a record, or the state of a worker that has served."""
-    return bool(RECORDED.search(name)) if mode == "auto" else mode == "refork" and ": " in name
+    if mode == "refork" or ENDED.search(name):
+        return ": " in name
+    return mode == "auto" and RECORDED.search(name) is not None
 
 
 @click.command(help=__doc__)
