@@ -162,6 +162,7 @@ KEEPS = """
 import sys, __main__
 MAIN, ORIG = __main__, sys.orig_argv
 def first(words=sys.argv): return words
+class Held: path = [*sys.path]
 sys.path.insert(0, "/vendored")
 __main__.given = 1
 """
@@ -171,7 +172,8 @@ mine = 5
 class Dies:
     def __del__(self, print=print): print("del")
 dies = Dies()
-print(keeps.first(), keeps.ORIG[1:], sys.path[:3], sorted(vars(keeps.MAIN)), keeps.MAIN.mine)
+print(keeps.first(), keeps.ORIG[1:], sys.path[:3], sorted(vars(keeps.MAIN)), keeps.MAIN.mine,
+      keeps.Held.path)
 number, items = ctypes.c_int(), ctypes.POINTER(ctypes.c_wchar_p)()
 ctypes.pythonapi.Py_GetArgcArgv(ctypes.byref(number), ctypes.byref(items))
 print(items[1:number.value], keeps.first is keeps.MAIN.keeps.first, keeps.first() is sys.argv,
@@ -188,7 +190,7 @@ def keeping(tmp_path_factory: pytest.TempPathFactory) -> Images:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_modules_that_kept_arguments_and_the_main_module_have_the_programs(
+def test_modules_that_kept_arguments_the_search_path_and_the_main_module_have_the_programs(
     keeping: Images, tmp_path: Path, way: str
 ) -> None:
     words, given = words_for(way, KEPT, tmp_path)

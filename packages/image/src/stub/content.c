@@ -66,9 +66,15 @@ content_sum_of_names(const char *folder, uint64_t *sum)
     if (names == NULL) {
         return false;
     }
+    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (const char *name = names; *name; name += strlen(name) + 1) {
-        *sum += strcmp(name, "__pycache__") != 0 ? manifest_sum(name, strlen(name)) : 0;
+        struct stat s;
+        if (strcmp(name, "__pycache__") != 0) {
+            bool is_there = fstatat(at, name, &s, AT_SYMLINK_NOFOLLOW) == 0;
+            *sum += manifest_sum(name, strlen(name)) + (is_there ? s.st_mode & S_IFMT : 0);
+        }
     }
+    (void)close(at);
     free(names);
     return true;
 }

@@ -15,7 +15,7 @@ bool content_sum(int file, uint64_t *sum);
 /* The same of what a file of the kernel's says, which has no size: of its first page. */
 bool content_sum_of_answer(const char *path, uint64_t *sum);
 
-/* A checksum of the names in a folder, in whatever order; the interpreter's cache does not count. */
+/* A checksum of the names in a folder and of what each is, in whatever order; the interpreter's cache does not count. */
 bool content_sum_of_names(const char *folder, uint64_t *sum);
 
 #endif

@@ -185,47 +185,17 @@ folder_differs(const manifest *m, const manifest_searched *searched)
     return same ? NULL : path;
 }
 
-static bool
-leads_there(const manifest *m, const manifest_link *link)
-{
-    char target[PATH_MAX];
-    const char *wanted = manifest_at(m, link->target);
-    ssize_t length = readlink(manifest_at(m, link->path), target, sizeof target);
-    return length >= 0 && (size_t)length == strlen(wanted)
-           && memcmp(target, wanted, (size_t)length) == 0;
-}
-
-static const char *
-files_differ(const manifest *m)
-{
-    const manifest_dated *dated = manifest_at(m, m->dated_at);
-    const manifest_link *link = manifest_at(m, m->links_at);
-    for (uint64_t i = 0; i < m->links; i++) {
-        if (!leads_there(m, &link[i])) {
-            return manifest_at(m, link[i].path);
-        }
-    }
-    for (uint64_t i = 0; i < m->dated; i++) {
-        if (!is_dated(m, &dated[i])) {
-            return manifest_at(m, dated[i].path);
-        }
-    }
-    return NULL;
-}
-
 const char *
 made_of_differs(const manifest *m)
 {
+    const manifest_dated *dated = manifest_at(m, m->dated_at);
     const manifest_searched *searched = manifest_at(m, m->searched_at);
-    const manifest_answer *answer = manifest_at(m, m->answers_at);
-    const char *why = files_differ(m);
-    uint64_t sum;
+    const char *why = NULL;
+    for (uint64_t i = 0; i < m->dated && why == NULL; i++) {
+        why = is_dated(m, &dated[i]) ? NULL : manifest_at(m, dated[i].path);
+    }
     for (uint64_t i = 0; i < m->searched && why == NULL; i++) {
         why = folder_differs(m, &searched[i]);
-    }
-    for (uint64_t i = 0; i < m->answers && why == NULL; i++) {
-        const char *path = manifest_at(m, answer[i].path);
-        why = content_sum_of_answer(path, &sum) && sum == answer[i].sum ? NULL : path;
     }
     return why;
 }

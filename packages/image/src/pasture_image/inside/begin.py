@@ -41,6 +41,9 @@ pids: set[int] = set()
 seeded: Any = None
 """The state of `random`, where a module has seeded it; else each program has its own."""
 
+asked_signals: frozenset[int] = frozenset()
+"""As `observing.signals`: the image was made with none of them ignored or blocked."""
+
 
 def prepare(python: str) -> None:
     """Keep what a program will need. In the process that will be copied.
@@ -142,10 +145,13 @@ def _take_environ(environ: Sequence[bytes]) -> None:
 
 
 def _take_signals(ignored: int) -> None:
-    for number in range(1, 65):
-        if ignored >> (number - 1) & 1 and (
-            number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL
-        ):
+    if 0 in asked_signals and signal.pthread_sigmask(signal.SIG_BLOCK, ()):
+        raise RuntimeError("a module has asked which signals are blocked, and some are")
+    numbers = {number for number in range(1, 65) if ignored >> (number - 1) & 1}
+    for number in numbers & asked_signals - {signal.SIGPIPE, signal.SIGXFSZ}:  # never by default
+        raise RuntimeError(f"a module has asked for signal {number}, which is ignored")
+    for number in numbers:
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, signal.SIG_IGN)
 
 

@@ -20,11 +20,12 @@ from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
-from importlib.machinery import FileFinder, PathFinder
+from importlib.machinery import FileFinder, NamespaceLoader, PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pasture_image.inside.names import UNKNOWN, Name
+from pasture_image.inside.program import names_of, search_paths
 
 _LEAVES = (str, bytes, int, float, complex, bool)
 _UNKNOWN = frozenset(UNKNOWN)
@@ -62,7 +63,9 @@ _OPAQUE = (
     types.FrameType,
     types.ModuleType,
     types.CodeType,
+    type(NamespaceLoader("", [], lambda *_: None)._path),  # type: ignore[attr-defined]
 )
+"""The last is the path of a namespace package, found again where the search path changes."""
 
 
 def _once(function: Callable[[type], _Found]) -> Callable[[type], _Found]:
@@ -134,7 +137,9 @@ def of_host(own: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _code(value: Any, other: Any, pid: int, folder: str) -> str:
-    if isinstance(value, str) and isinstance(other, str) and folder in other:
+    if type(other) in (str, bytes) and folder in (
+        os.fsdecode(other) if type(other) is bytes else other
+    ):
         return "folder"
     texts = re.findall(r"\d+", f"{value!r}"), re.findall(r"\d+", f"{other!r}")
     return "pid" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
@@ -157,6 +162,7 @@ def values() -> dict[str, Any]:
     hidden: tuple[object, ...] = (
         *(os.environ, os.environb, sys.modules, sys.argv, found),
         *(FileFinder, PathFinder),  # they are watched (`recording`)
+        *search_paths(),
     )
     seen = {id(one) for one in hidden}
     held: list[Any] = []  # so that no other object gets its address
@@ -164,7 +170,7 @@ def values() -> dict[str, Any]:
     for name, module in sorted(sys.modules.items()):
         if issubclass(type(module), types.ModuleType) and name.partition(".")[0] not in _OWN:
             seen.add(id(module))
-            todo.append((module.__dict__, name))
+            todo.append((names_of(module), name))
     while todo:
         one, path = todo.popleft()
         if issubclass(type(one), _KEYED):

@@ -140,7 +140,15 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         ImageFailed: not all of that can be recorded.
     """
     from pasture.own_values import generators
-    from pasture_image.inside import loops, observing, output, process_state, program, recording
+    from pasture_image.inside import (
+        begin,
+        loops,
+        observing,
+        output,
+        process_state,
+        program,
+        recording,
+    )
     from pasture_image.inside.trial import Trial
     from pasture_image.inside.variables import VariablesRead
 
@@ -171,6 +179,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         load_s = monotonic() - began_s
         changed = process_state.changed(before, process_state.read())
         observing.note(Note("state", words) for words in changed)
+        begin.asked_signals = frozenset(observing.signals)
         _compare(trial, record, load_s)
     for number in taken:
         posix.close(number)

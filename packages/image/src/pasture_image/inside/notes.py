@@ -29,12 +29,12 @@ SENTENCES = {
     "that its library names",
     "arguments": "{} read the program's arguments while loading: python runs all programs but `-c` "
     "without arguments; do not preload it",
-    "folder": "{} asks for the working directory",
+    "folder": "{} asks for the working directory, or keeps the search path",
     "network": "{} asks the network while loading",
     "filesystem": "{} asks for a file system's state while loading",
     "memory": "{} asks how much memory there is while loading",
     "kernel": "{} was read while modules were loaded",
-    "process": "{} asks for its process's state while loading",
+    "process": "{} asks for its process's state, or for its streams, while loading",
     "pid": "{} holds the id of its process: programs get that of another one",
     "differs": "{} differs from load to load: programs get what it was when modules were loaded",
     "made": "{}, a folder that modules made while they were loaded, by another name each time: one "

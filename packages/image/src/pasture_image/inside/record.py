@@ -98,10 +98,37 @@ def of_modules(number: int) -> list[Lookup]:
 
 
 def writes(lookup: Lookup) -> bool:
-    return lookup.call == "write" or (lookup.call == "open" and bool(lookup.flags & _WRITES))
+    """Whether it may change a file: not one that is not there and would not be made."""
+    if lookup.call == "open":
+        return bool(lookup.flags & (os.O_CREAT if lookup.error in NOT_THERE else _WRITES))
+    return lookup.call == "write"
 
 
 def _plain(path: str) -> str:
     """Without what changes nothing in it."""
     path = re.sub(r"/(\.?/)+", "/", path)
     return path.removesuffix("/.").rstrip("/") or "/"
+
+
+# -- how a file is known to be the same
+
+FileTimes = tuple[str, int, int, int, int]
+"""Path of a file, when it was changed, its size, its inode, its device."""
+
+Times = list[int]
+MISSING: Times = [0, 0, 0, 0]
+
+
+def times_of(path: str) -> Times:
+    """When a file was changed, its size, its inode, its device; all 0 if it is not there."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - hundreds at a time, while a program waits
+    except (OSError, ValueError):
+        return MISSING
+    return [status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev]
+
+
+def file_times(path: str) -> FileTimes:
+    """The times of a file, with its path."""
+    changed, size, inode, device = times_of(path)
+    return path, changed, size, inode, device

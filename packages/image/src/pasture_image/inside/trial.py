@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from pasture_image.inside import memory
+from pasture_image.inside import memory, program
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.arguments import Arguments, stand_in
 from pasture_image.inside.notes import Note
@@ -170,6 +170,7 @@ def _differ() -> Arguments:
         os.dup2(null, number)
     os.close(null)
     os.chdir(f"{os.getcwd()}-2")  # noqa: PTH109 - `build.process` has made it
+    program.add_folder(os.getcwd())  # noqa: PTH109
     return stand_in()
 
 
