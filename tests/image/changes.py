@@ -404,6 +404,7 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a warning": ("output", "import warnings; warnings.warn('old', DeprecationWarning, stacklevel=2)"),
     "a limit that it sets": ("state", "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"),
     "a directory that it goes to": ("state", "os.chdir('/')"),
+    "a folder that it makes": ("made", "import tempfile; V = tempfile.mkdtemp()"),
 }  # fmt: skip
 
 

@@ -25,7 +25,6 @@ from pasture_image.inside import (
     generators,
     locales,
     loops,
-    made,
     program,
     reread,
     streams,
@@ -56,7 +55,6 @@ def prepare(python: str) -> None:
     pids.update((os.getpid(), os.getppid()))
     streams.flush()
     generators.prepare()
-    made.prepare()
     end.keep_modules()
     exit.before_leaving(end.finish)
 
@@ -102,7 +100,6 @@ def begin(
             _forget_loaded(name)
         what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
-        made.begin_program()
     except Exception as error:
         _start_over(argv, environ, error)
     option = {"c": "-c", "m": "-m", "s": "-"}.get(kind, "")

@@ -80,14 +80,14 @@ def _once(function: Callable[[type], _Found]) -> Callable[[type], _Found]:
     return of
 
 
-def write(file: int, marks: Iterable[str]) -> bool:
-    """Write this process's values, with its number, its folder and where its memory is.
+def write(file: int, marks: Iterable[str], folder: str) -> bool:
+    """Write this process's values, with its number, where its memory is, and where it has loaded.
 
     Returns:
         Whether a mark is in one of them, in any case.
     """
     found = values()
-    data = marshal.dumps((os.getpid(), os.getcwd(), mapped(), found))  # noqa: PTH109
+    data = marshal.dumps((os.getpid(), folder, mapped(), found))
     with os.fdopen(file, "wb", closefd=False) as stream:
         stream.write(data)
     texts = (f"{value}".lower() for value in found.values() if type(value) in (str, bytes))
@@ -116,12 +116,18 @@ def differing(own: Mapping[str, Any], others: Mapping[str, Any], there: Ranges) 
     }
 
 
-def notes(own: Mapping[str, Any], written: Any, differ: Set[str]) -> list[tuple[str, str]]:
-    """Of paths on which another process has written something else: code of the note, and whose."""
+def notes(
+    own: Mapping[str, Any], written: Any, differ: Set[str], made: Collection[str]
+) -> list[tuple[str, str]]:
+    """Of paths on which another process has written something else: code of the note, and whose.
+
+    Args:
+        made: paths of files and folders that this process has made.
+    """
     pid, folder, _, others = written
     found: dict[tuple[str, str], None] = {}
     for path in sorted(differ & own.keys() & others.keys()):
-        found[_code(own[path], others[path], pid, folder), owner(path)] = None
+        found[_code(own[path], others[path], pid, folder, made), owner(path)] = None
     said = {owner for code, owner in found if code != "differs"}
     return [(code, owner) for code, owner in found if code != "differs" or owner not in said]
 
@@ -136,11 +142,14 @@ def of_host(own: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _code(value: Any, other: Any, pid: int, folder: str) -> str:
-    if type(other) in (str, bytes) and folder in (
-        os.fsdecode(other) if type(other) is bytes else other
-    ):
+def _code(value: Any, other: Any, pid: int, folder: str, made: Collection[str]) -> str:
+    text, of_other = (
+        os.fsdecode(one) if type(one) is bytes else str(one) for one in (value, other)
+    )
+    if type(other) in (str, bytes) and folder in of_other:
         return "folder"
+    if any(path in text and path not in of_other for path in made):
+        return "made"
     texts = re.findall(r"\d+", f"{value!r}"), re.findall(r"\d+", f"{other!r}")
     return "pid" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
 

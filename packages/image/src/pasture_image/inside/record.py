@@ -92,9 +92,14 @@ def counted(lookups: Iterable[Lookup]) -> Iterator[Counted]:
             listing.discard(lookup.thread)
 
 
-def of_modules(number: int) -> list[Lookup]:
-    """Those that count while modules are loaded, of all that a record has by now."""
-    return [lookup for lookup, _, is_loading, _ in counted(parsed(read(number))) if is_loading]
+def made(number: int) -> set[str]:
+    """What modules have made while they were loaded, of all that a record has by now."""
+    return {
+        lookup.path
+        for lookup, _, is_loading, _ in counted(parsed(read(number)))
+        if is_loading and lookup.error in NOT_THERE and writes(lookup)
+        if os.path.lexists(lookup.path)
+    }
 
 
 def writes(lookup: Lookup) -> bool:
