@@ -23,15 +23,6 @@
 
 #define MODE 07777u
 
-/* With both as they were nothing in it has changed. */
-static bool
-is_untouched(const struct stat *s, uint64_t inode, uint64_t changed_ns)
-{
-    uint64_t now =
-        (uint64_t)s->st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)s->st_ctim.tv_nsec;
-    return changed_ns && inode == s->st_ino && now == changed_ns;
-}
-
 static bool
 is_readable(const struct stat *s, const char *path)
 {
@@ -57,7 +48,7 @@ is_dated(const manifest *m, const manifest_dated *dated)
         || is_readable(&s, path) != (dated->is_readable != 0)) {
         return false;
     }
-    return is_untouched(&s, dated->inode, dated->changed_ns)
+    return content_is_untouched(&s, dated->inode, dated->changed_ns)
            || ((s.st_mode & MODE) == dated->mode
                && (!dated->is_readable || has_content(path, dated->sum)));
 }
@@ -165,7 +156,7 @@ folder_differs(const manifest *m, const manifest_searched *searched)
                    ? path
                    : NULL;
     }
-    if (is_untouched(&s, searched->inode, searched->changed_ns)) {
+    if (content_is_untouched(&s, searched->inode, searched->changed_ns)) {
         return NULL;
     }
     for (const char *at = manifest_at(m, searched->missing); *at; at += strlen(at) + 1) {

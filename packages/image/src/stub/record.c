@@ -170,6 +170,7 @@ take_calls(void)
 #define KIND_OF_REQUEST 0xff00u
 #define OF_TERMINALS 0x5400u
 #define OF_SOCKETS 0x8900u
+#define ALL UINT32_MAX
 
 /* ---- the filter ---- */
 
@@ -184,78 +185,52 @@ add(struct sock_filter *code, size_t n, struct sock_filter step)
     (struct sock_filter) \
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
 #define EQUAL(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, no)
-#define SET(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, value, 0, no)
-#define NOT_ABOVE(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, value, 0, no)
+#define AT_LEAST(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, value, 0, no)
 #define ABOVE(value, yes) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, value, yes, 0)
 #define MASK(value) (struct sock_filter) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, value)
 #define RETURN(value) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, value)
 
-/* The first two cannot be taken back; the others ask. */
-static const uint32_t prctls[] = {PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, PR_GET_NO_NEW_PRIVS,
-                                  PR_GET_TIMERSLACK};
-#define PRCTLS (sizeof prctls / sizeof *prctls)
+/* Calls with rows here are looked at where an argument, masked, is in the range of one. */
+static const struct {
+    int number, argument;
+    uint32_t mask, low, high;
+} looked_at[] = {
+    {SYS_prctl, 0, ALL, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS},
+    {SYS_prctl, 0, ALL, PR_SET_SECCOMP, PR_SET_SECCOMP},
+    {SYS_prctl, 0, ALL, PR_GET_TIMERSLACK, PR_GET_TIMERSLACK},
+    {SYS_newfstatat, 3, AT_EMPTY_PATH, 0, 0}, /* without a path: of a stream alone */
+    {SYS_newfstatat, 0, ALL, STDIN_FILENO, STDERR_FILENO},
+    {SYS_statx, 2, AT_EMPTY_PATH, 0, 0},
+    {SYS_statx, 0, ALL, STDIN_FILENO, STDERR_FILENO},
+    {SYS_fstat, 0, ALL, STDIN_FILENO, STDERR_FILENO},
+    {SYS_lseek, 0, ALL, STDIN_FILENO, STDERR_FILENO},
+    {SYS_read, 0, ALL, STDIN_FILENO, STDIN_FILENO},
+    {SYS_kill, 1, ALL, 0, 0},
+    {SYS_ioctl, 1, KIND_OF_REQUEST, OF_SOCKETS, OF_SOCKETS},
+    {SYS_ioctl, 1, KIND_OF_REQUEST, OF_TERMINALS, OF_TERMINALS},
+    {SYS_socket, 0, ALL, AF_UNSPEC, AF_UNSPEC}, /* of AF_UNIX, AF_INET and AF_INET6 its calls ask */
+    {SYS_socket, 0, ALL, AF_INET + 1, AF_INET6 - 1},
+    {SYS_socket, 0, ALL, AF_INET6 + 1, ALL},
+    {SYS_sendto, 4, ALL, 1, ALL},  /* to an address */
+    {SYS_prlimit64, 2, ALL, 0, 0}, /* it sets none */
+};
 
-/* The steps for a call behind the one that compares its number. What a descriptor is asked (fstat by
-   AT_EMPTY_PATH) passes in the kernel, and so does all of prctl(2) but these. */
+/* The steps for a call behind the one that compares its number. */
 static size_t
 add_call(struct sock_filter *code, size_t n, const call *c)
 {
-    bool is_stat = strcmp(c->name, "stat") == 0 && c->flags != NONE;
-    if (c->number == SYS_prctl || is_stat) {
-        n = add(code, n, LOAD(args[c->flags]));
-    }
-    if (c->number == SYS_prctl) {
-        for (size_t i = 0; i + 1 < PRCTLS; i++) {
-            n = add(code, n, EQUAL(prctls[i], 1));
+    uint32_t otherwise = SECCOMP_RET_USER_NOTIF;
+    for (size_t i = 0; i < sizeof looked_at / sizeof *looked_at; i++) {
+        if (looked_at[i].number == c->number) {
+            n = add(code, n, LOAD(args[looked_at[i].argument]));
+            n = add(code, n, MASK(looked_at[i].mask));
+            n = add(code, n, AT_LEAST(looked_at[i].low, 2));
+            n = add(code, n, ABOVE(looked_at[i].high, 1));
             n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-        }
-        n = add(code, n, EQUAL(prctls[PRCTLS - 1], 1));
-    }
-    if (is_stat) { /* without a path: of a stream */
-        n = add(code, n, SET(AT_EMPTY_PATH, 3));
-        n = add(code, n, LOAD(args[0]));
-        n = add(code, n, NOT_ABOVE(STDERR_FILENO, 1));
-        n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
-    }
-    if (c->number == SYS_fstat || c->number == SYS_read || c->number == SYS_lseek) {
-        n = add(code, n, LOAD(args[0]));
-        n = add(code, n, NOT_ABOVE(c->number == SYS_read ? STDIN_FILENO : STDERR_FILENO, 1));
-        n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
-    }
-    if (c->number == SYS_kill) {
-        n = add(code, n, LOAD(args[1]));
-        n = add(code, n, EQUAL(0, 1));
-    }
-    if (c->number == SYS_ioctl) {
-        n = add(code, n, LOAD(args[1]));
-        n = add(code, n, MASK(KIND_OF_REQUEST));
-        n = add(code, n, EQUAL(OF_SOCKETS, 1));
-        n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-        n = add(code, n, EQUAL(OF_TERMINALS, 3));
-        n = add(code, n, LOAD(args[0]));
-        n = add(code, n, ABOVE(STDERR_FILENO, 1));
-    }
-    if (c->number == SYS_socket) { /* it is the calls with one that ask */
-        static const uint32_t plain[] = {AF_UNIX, AF_INET, AF_INET6};
-        n = add(code, n, LOAD(args[0]));
-        for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
-            n = add(code, n, EQUAL(plain[i], 1));
-            n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
+            otherwise = SECCOMP_RET_ALLOW;
         }
     }
-    if (c->number == SYS_sendto) { /* to an address */
-        n = add(code, n, LOAD(args[4]));
-        n = add(code, n, EQUAL(0, 1));
-        n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
-    }
-    if (c->number == SYS_prlimit64) { /* it sets none */
-        n = add(code, n, LOAD(args[2]));
-        n = add(code, n, EQUAL(0, 1));
-    }
-    n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-    bool may_pass = c->number == SYS_prctl || c->number == SYS_ioctl || c->number == SYS_prlimit64
-                    || c->number == SYS_kill;
-    return may_pass ? add(code, n, RETURN(SECCOMP_RET_ALLOW)) : n;
+    return add(code, n, RETURN(otherwise));
 }
 
 /* The listener, or -1. */
@@ -436,10 +411,10 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
     }
     bool is_of_stream = strcmp(what, "stream") == 0 || strcmp(what, "input") == 0
                         || (strcmp(what, "terminal") == 0 && !is_of_socket);
-    if (is_of_stream && !is_own_stream(thread, (int)flags)) {
+    if (is_of_stream && (flags > STDERR_FILENO || !is_own_stream(thread, (int)flags))) {
         return;
     }
-    if (c->number == SYS_prctl && flags != prctls[0] && flags != prctls[1]) {
+    if (c->number == SYS_prctl && flags != PR_SET_NO_NEW_PRIVS && flags != PR_SET_SECCOMP) {
         what = "process";
     }
     if (c->number == SYS_connect || c->number == SYS_bind) {
