@@ -305,8 +305,7 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "a blocked signal": (
         "import signal; V = signal.pthread_sigmask(signal.SIG_BLOCK, ())",
-        {"prefix": (sys.executable, "-c", "import os, signal, sys\n"
-                    "signal.pthread_sigmask(0, {10}); os.execvp(sys.argv[1], sys.argv[1:])")},
+        {"prefix": ("env", "--block-signal=USR1")},
     ),
     "the kernel": ("import platform; V = platform.release()", {"prefix": ("setarch", "--uname-2.6")}),
     "the machine": ("import platform; V = platform.machine()", {"prefix": ("setarch", "linux32")}),

@@ -158,6 +158,33 @@ def test_a_handler_for_interrupts_that_a_shell_ignores_is_not_installed(images: 
     assert b"default_int_handler" not in started.out
 
 
+HANDLES = """
+import signal
+signal.signal(signal.SIGINT, lambda *_: print("handled"))
+BEFORE = signal.pthread_sigmask(signal.SIG_BLOCK, {10})
+signal.pthread_sigmask(signal.SIG_SETMASK, BEFORE)
+"""
+
+
+def test_a_handler_of_a_modules_own_is_there_though_a_shell_ignores_the_signal(
+    own_images: Images,
+) -> None:
+    own_images.module("handles", HANDLES)
+    own_images.built("--preload", "handles")
+    source = (
+        "import handles, os, signal; os.kill(os.getpid(), signal.SIGINT)\n"
+        "print(signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
+    )
+
+    def ignore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    assert own_images.why("-c", source, preexec_fn=ignore) == ""
+    started = own_images.run("-c", source, preexec_fn=ignore)
+    assert started == own_images.python("-c", source, preexec_fn=ignore)
+    assert started.out == b"handled\nset()\n"
+
+
 KEEPS = """
 import sys, __main__
 MAIN, ORIG = __main__, sys.orig_argv

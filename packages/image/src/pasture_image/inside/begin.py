@@ -148,8 +148,11 @@ def _take_signals(ignored: int) -> None:
     for number in numbers & asked_signals - {signal.SIGPIPE, signal.SIGXFSZ}:  # never by default
         raise RuntimeError(f"a module has asked for signal {number}, which is ignored")
     for number in numbers:
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, signal.SIG_IGN)
+        handler = signal.getsignal(number)
+        if handler in (signal.SIG_DFL, signal.default_int_handler):
+            handler = signal.SIG_IGN
+        if handler is not None:  # of Python's
+            signal.signal(number, handler)
 
 
 def _forget_modules_past() -> None:
