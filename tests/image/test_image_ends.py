@@ -386,9 +386,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         filled = {"MEADOW_DB": f"{images.folder}/filled.sqlite3"}
         assert images.python(str(SITE / "manage.py"), "migrate", environ=filled).status == 0
         names = ("DJANGO_SETTINGS_MODULE", "MEADOW_BROKER", "MEADOW_DB", "TMPDIR")
-        (images.folder / "run" / "runtime").mkdir(
-            parents=True
-        )  # gunicorn looks whether it is there
+        (images.folder / "run" / "runtime").mkdir(0o700, parents=True)  # gunicorn looks at it
         images.built("--preload", f"held,{PRELOAD}", *(f"--env={name}" for name in names))
         yield Site(images, broker)
 

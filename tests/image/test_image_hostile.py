@@ -31,7 +31,7 @@ NAMES = (
     *("vdso", "vdso_offset", "sources", "sources_at", "regions", "regions_at", "files", "files_at"),
     *("auxv_bytes", "auxv_at", "rules_at", "python_at", "options_at", "terminals"),
     *("folders", "folders_at", "names", "names_at"),
-    *(f"{name}{end}" for name in ("facts", "dated", "searched", "links", "answers", "questions")
+    *(f"{name}{end}" for name in ("facts", "dated", "searched", "questions")
       for end in ("", "_at")),
 )  # fmt: skip
 PLACE = 0x100000000000

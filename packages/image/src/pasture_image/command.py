@@ -6,7 +6,7 @@ Owns arguments and the tables.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from pasture.errors import ImageFailed, UsageError
-from pasture_image.build import processors
+from pasture_image.build import host
 from pasture_image.inside.notes import REFUSED
 from pasture_tools.display.atomic import STANDARD_OUTPUT, write_json
 from pasture_tools.display.json_option import json_option
@@ -112,7 +112,7 @@ _OF_A_BUILD = (
     ),
     click.option(
         "--cpu",
-        type=click.Choice([processors.NATIVE]),
+        type=click.Choice([host.NATIVE]),
         default=None,
         help="Fit all processors that have this one's features. Without it, only its model.",
     ),
@@ -157,7 +157,7 @@ def build(path: str, recipe: Path | None, **wanted: Any) -> None:
 
     if recipe is not None:
         wanted = _with_recipe(recipe, wanted)
-    order, too_short = _order(**wanted)
+    order, too_short = _order(wanted)
     if path.endswith("/"):
         _ensure(Path(path), order, too_short)
         return
@@ -259,24 +259,7 @@ def _make(path: Path, order: Order, too_short: Sequence[str]) -> list[str]:
     return differing
 
 
-def _order(
-    *,
-    preload: tuple[str, ...],
-    rehearse: str | None,
-    rehearse_imports: bool,
-    warm: tuple[str, ...],
-    warm_file: tuple[Path, ...],
-    app: str,
-    options: str,
-    env: tuple[str, ...],
-    env_prefix: tuple[str, ...],
-    files: str,
-    secret_file: tuple[Path, ...],
-    not_secret: tuple[str, ...],
-    allow: tuple[str, ...],
-    cpu: str | None,
-    mode: str,
-) -> tuple[Order, Sequence[str]]:
+def _order(given: Mapping[str, Any]) -> tuple[Order, Sequence[str]]:
     """What is to be built, and variables whose values are too short to be searched for."""
     from pasture.warmup.requests import read_lines
     from pasture_image.build import leaks
@@ -285,31 +268,33 @@ def _order(
     from pasture_image.inside import environment
     from pasture_image.inside.order import Order
 
-    if rehearse_imports and rehearse is None:
+    if given["rehearse_imports"] and given["rehearse"] is None:
         raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
     own = environment.own()
-    environ = variables(own, env, env_prefix)
-    modules = tuple(word for word in (w.strip() for w in ",".join(preload).split(",")) if word)
-    named = (python(), *modules, app, *environ.values())
-    secrets, too_short = leaks.of_variables(own, {*environ, *not_secret}, named)
-    for file in secret_file:
+    named = named_of(own, given["env"], given["env_prefix"])
+    environ = variables(own, given["env"], given["env_prefix"])
+    words = ",".join(given["preload"]).split(",")
+    modules = tuple(word for word in map(str.strip, words) if word)
+    known = (python(), *modules, given["app"], *environ.values())
+    secrets, too_short = leaks.of_variables(own, {*environ, *given["not_secret"]}, known)
+    for file in given["secret_file"]:
         secrets += leaks.of_file(file)
-    lines = (*warm, *(line for file in warm_file for line in read_lines(file)))
+    lines = (line for file in given["warm_file"] for line in read_lines(file))
     order = Order(
         python(),
         modules,
-        tuple(split_options(options)),
+        tuple(split_options(given["options"])),
         environ,
-        tuple(sorted({*environ} & {*named_of(own, env, env_prefix)})),
-        rehearse or "",
-        rehearse_imports,
-        is_checked=files == "checked",
-        application=app,
-        warm=lines,
-        mode=_mode(mode),
+        tuple(sorted({*environ} & {*named})),
+        given["rehearse"] or "",
+        given["rehearse_imports"],
+        is_checked=given["files"] == "checked",
+        application=given["app"],
+        warm=(*given["warm"], *lines),
+        mode=_mode(given["mode"]),
         secrets=tuple(secrets),
-        cpu=cpu or "",
-        allow=allow,
+        cpu=given["cpu"] or "",
+        allow=given["allow"],
     )
     return order, too_short
 

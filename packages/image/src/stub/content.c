@@ -66,19 +66,24 @@ content_sum_of_names(const char *folder, uint64_t *sum)
     if (names == NULL) {
         return false;
     }
+    int at = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
     for (const char *name = names; *name; name += strlen(name) + 1) {
-        *sum += strcmp(name, "__pycache__") != 0 ? manifest_sum(name, strlen(name)) : 0;
+        struct stat s;
+        if (strcmp(name, "__pycache__") != 0) {
+            bool is_there = fstatat(at, name, &s, AT_SYMLINK_NOFOLLOW) == 0;
+            *sum += manifest_sum(name, strlen(name)) + (is_there ? s.st_mode & S_IFMT : 0);
+        }
     }
+    (void)close(at);
     free(names);
     return true;
 }
 
-/* The kernel sets that time at each change of a file, and lets none choose it. */
-static bool
-is_untouched(const manifest_source *source, const struct stat *s)
+bool
+content_is_untouched(const struct stat *s, uint64_t inode, uint64_t changed_ns)
 {
-    uint64_t changed_ns = (uint64_t)s->st_ctim.tv_sec * 1000000000 + (uint64_t)s->st_ctim.tv_nsec;
-    return source->changed_ns && source->inode == s->st_ino && source->changed_ns == changed_ns;
+    uint64_t now = (uint64_t)s->st_ctim.tv_sec * 1000000000 + (uint64_t)s->st_ctim.tv_nsec;
+    return changed_ns && inode == s->st_ino && changed_ns == now;
 }
 
 bool
@@ -92,5 +97,6 @@ content_is(const manifest *m, const manifest_source *source, int file)
     if (source->kind == MANIFEST_BUILD_ID) {
         return has_build_id(m, source, file);
     }
-    return is_untouched(source, &s) || (content_sum(file, &sum) && sum == source->sum);
+    return content_is_untouched(&s, source->inode, source->changed_ns)
+           || (content_sum(file, &sum) && sum == source->sum);
 }

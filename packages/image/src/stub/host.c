@@ -212,8 +212,6 @@ fits(const manifest_fact *needed, uint64_t value)
         return (needed->value & ~value) == 0;
     case HOST_AT_LEAST:
         return needed->value <= value;
-    case HOST_WITHIN:
-        return (value & ~needed->value) == 0;
     default:
         return needed->rule == HOST_ANY;
     }

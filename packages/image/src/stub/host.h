@@ -18,7 +18,6 @@ typedef enum {
     HOST_SAME,     /* the same number */
     HOST_HAS,      /* all of its bits */
     HOST_AT_LEAST, /* no smaller one */
-    HOST_WITHIN,   /* no other of its bits */
 } host_rule;
 
 typedef struct {

@@ -23,15 +23,6 @@
 
 #define MODE 07777u
 
-/* With both as they were nothing in it has changed. */
-static bool
-is_untouched(const struct stat *s, uint64_t inode, uint64_t changed_ns)
-{
-    uint64_t now =
-        (uint64_t)s->st_ctim.tv_sec * UINT64_C(1000000000) + (uint64_t)s->st_ctim.tv_nsec;
-    return changed_ns && inode == s->st_ino && now == changed_ns;
-}
-
 static bool
 is_readable(const struct stat *s, const char *path)
 {
@@ -57,7 +48,7 @@ is_dated(const manifest *m, const manifest_dated *dated)
         || is_readable(&s, path) != (dated->is_readable != 0)) {
         return false;
     }
-    return is_untouched(&s, dated->inode, dated->changed_ns)
+    return content_is_untouched(&s, dated->inode, dated->changed_ns)
            || ((s.st_mode & MODE) == dated->mode
                && (!dated->is_readable || has_content(path, dated->sum)));
 }
@@ -165,7 +156,7 @@ folder_differs(const manifest *m, const manifest_searched *searched)
                    ? path
                    : NULL;
     }
-    if (is_untouched(&s, searched->inode, searched->changed_ns)) {
+    if (content_is_untouched(&s, searched->inode, searched->changed_ns)) {
         return NULL;
     }
     for (const char *at = manifest_at(m, searched->missing); *at; at += strlen(at) + 1) {
@@ -185,47 +176,17 @@ folder_differs(const manifest *m, const manifest_searched *searched)
     return same ? NULL : path;
 }
 
-static bool
-leads_there(const manifest *m, const manifest_link *link)
-{
-    char target[PATH_MAX];
-    const char *wanted = manifest_at(m, link->target);
-    ssize_t length = readlink(manifest_at(m, link->path), target, sizeof target);
-    return length >= 0 && (size_t)length == strlen(wanted)
-           && memcmp(target, wanted, (size_t)length) == 0;
-}
-
-static const char *
-files_differ(const manifest *m)
-{
-    const manifest_dated *dated = manifest_at(m, m->dated_at);
-    const manifest_link *link = manifest_at(m, m->links_at);
-    for (uint64_t i = 0; i < m->links; i++) {
-        if (!leads_there(m, &link[i])) {
-            return manifest_at(m, link[i].path);
-        }
-    }
-    for (uint64_t i = 0; i < m->dated; i++) {
-        if (!is_dated(m, &dated[i])) {
-            return manifest_at(m, dated[i].path);
-        }
-    }
-    return NULL;
-}
-
 const char *
 made_of_differs(const manifest *m)
 {
+    const manifest_dated *dated = manifest_at(m, m->dated_at);
     const manifest_searched *searched = manifest_at(m, m->searched_at);
-    const manifest_answer *answer = manifest_at(m, m->answers_at);
-    const char *why = files_differ(m);
-    uint64_t sum;
+    const char *why = NULL;
+    for (uint64_t i = 0; i < m->dated && why == NULL; i++) {
+        why = is_dated(m, &dated[i]) ? NULL : manifest_at(m, dated[i].path);
+    }
     for (uint64_t i = 0; i < m->searched && why == NULL; i++) {
         why = folder_differs(m, &searched[i]);
-    }
-    for (uint64_t i = 0; i < m->answers && why == NULL; i++) {
-        const char *path = manifest_at(m, answer[i].path);
-        why = content_sum_of_answer(path, &sum) && sum == answer[i].sum ? NULL : path;
     }
     return why;
 }

@@ -119,8 +119,10 @@ differs(const manifest *m, int file, const char *python, const command_line *lin
     if ((why = terminal_found(m)) != NULL) {
         return because("modules asked while loading whether it is a terminal, and it is", why);
     }
-    if ((why = question_differs(m)) != NULL) {
-        return because("modules asked while loading, and the answer is another one", why);
+    if ((why = question_differs(m, &is_stale)) != NULL) {
+        return because(is_stale ? "a file has changed since the image was made"
+                                : "modules asked while loading, and the answer is another one",
+                       why);
     }
     is_stale = (why = image_file_differs(m, file)) != NULL;
     if (is_stale) {

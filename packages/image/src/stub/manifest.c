@@ -4,6 +4,7 @@
 #include "manifest.h"
 
 #include "machine.h"
+#include "question.h"
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -57,6 +58,21 @@ are_texts(const checked *c, uint64_t at, bool (*is_good)(const char *))
         at += strlen(text) + 1;
     }
     return false;
+}
+
+/* A table of rows that begin with the place of a text. */
+static bool
+have_texts(const checked *c, uint64_t at, uint64_t count, uint64_t size)
+{
+    if (!is_table(c, at, count, size)) {
+        return false;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (!is_text(c, *(const uint64_t *)(const void *)(c->data + at + i * size))) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static bool
@@ -219,20 +235,13 @@ static bool
 names_fit(const checked *c)
 {
     const manifest *m = c->m;
-    if (!is_table(c, m->folders_at, m->folders, sizeof(manifest_folder))
-        || !is_table(c, m->names_at, m->names, sizeof(manifest_name))) {
+    if (!have_texts(c, m->folders_at, m->folders, sizeof(manifest_folder))
+        || !have_texts(c, m->names_at, m->names, sizeof(manifest_name))) {
         return false;
-    }
-    const manifest_folder *folder = manifest_at(m, m->folders_at);
-    for (uint64_t i = 0; i < m->folders; i++) {
-        if (!is_text(c, folder[i].path)) {
-            return false;
-        }
     }
     const manifest_name *name = manifest_at(m, m->names_at);
     for (uint64_t i = 0; i < m->names; i++) {
-        if (!is_text(c, name[i].text)
-            || (name[i].folder != MANIFEST_ANONYMOUS && name[i].folder >= m->folders)) {
+        if (name[i].folder != MANIFEST_ANONYMOUS && name[i].folder >= m->folders) {
             return false;
         }
     }
@@ -243,42 +252,23 @@ static bool
 is_made_of(const checked *c)
 {
     const manifest *m = c->m;
+    const manifest_searched *searched = manifest_at(m, m->searched_at);
+    const manifest_question *question = manifest_at(m, m->questions_at);
     if (!is_table(c, m->facts_at, m->facts, sizeof(manifest_fact))
-        || !is_table(c, m->dated_at, m->dated, sizeof(manifest_dated))
-        || !is_table(c, m->searched_at, m->searched, sizeof(manifest_searched))
-        || !is_table(c, m->links_at, m->links, sizeof(manifest_link))
-        || !is_table(c, m->answers_at, m->answers, sizeof(manifest_answer))
+        || !have_texts(c, m->dated_at, m->dated, sizeof(manifest_dated))
+        || !have_texts(c, m->searched_at, m->searched, sizeof(manifest_searched))
         || !is_table(c, m->questions_at, m->questions, sizeof(manifest_question))) {
         return false;
     }
-    const manifest_dated *dated = manifest_at(m, m->dated_at);
-    for (uint64_t i = 0; i < m->dated; i++) {
-        if (!is_text(c, dated[i].path)) {
-            return false;
-        }
-    }
-    const manifest_searched *searched = manifest_at(m, m->searched_at);
     for (uint64_t i = 0; i < m->searched; i++) {
-        if (!is_text(c, searched[i].path) || !are_texts(c, searched[i].names, NULL)
-            || !are_texts(c, searched[i].found, NULL) || !are_texts(c, searched[i].missing, NULL)) {
+        if (!are_texts(c, searched[i].names, NULL) || !are_texts(c, searched[i].found, NULL)
+            || !are_texts(c, searched[i].missing, NULL)) {
             return false;
         }
     }
-    const manifest_link *link = manifest_at(m, m->links_at);
-    for (uint64_t i = 0; i < m->links; i++) {
-        if (!is_text(c, link[i].path) || !is_text(c, link[i].target)) {
-            return false;
-        }
-    }
-    const manifest_answer *answer = manifest_at(m, m->answers_at);
-    for (uint64_t i = 0; i < m->answers; i++) {
-        if (!is_text(c, answer[i].path)) {
-            return false;
-        }
-    }
-    const manifest_question *question = manifest_at(m, m->questions_at);
     for (uint64_t i = 0; i < m->questions; i++) {
-        if (question[i].number - 1 >= MANIFEST_QUESTIONS) {
+        if (question[i].number - 1 >= MANIFEST_QUESTIONS
+            || (question_has_path(question[i].number) && !is_text(c, question[i].argument))) {
             return false;
         }
     }

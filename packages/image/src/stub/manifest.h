@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x4354464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x4454464D475A5350)
 #define MANIFEST_KERNELS 6
-#define MANIFEST_QUESTIONS 7 /* that question.h knows */
+#define MANIFEST_QUESTIONS 13 /* that question.h knows */
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
 typedef struct {
@@ -74,14 +74,6 @@ typedef struct {
 } manifest_searched;
 
 typedef struct {
-    uint64_t path, target; /* of a link: where it leads */
-} manifest_link;
-
-typedef struct {
-    uint64_t path, sum; /* of what the kernel answers: content_sum_of_answer */
-} manifest_answer;
-
-typedef struct {
     uint64_t number, argument, answer; /* of question.h */
 } manifest_question;
 
@@ -109,8 +101,6 @@ typedef struct {
     uint64_t facts, facts_at;
     uint64_t dated, dated_at;
     uint64_t searched, searched_at;
-    uint64_t links, links_at;
-    uint64_t answers, answers_at;
     uint64_t questions, questions_at;
 } manifest;
 

@@ -4,6 +4,9 @@
 #define _GNU_SOURCE
 #include "question.h"
 
+#include "content.h"
+
+#include <limits.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
@@ -15,8 +18,11 @@
 
 #define MAX_GROUPS 65536
 
-static const char *const names[] = {"uname",  "affinity", "limit", "user",
-                                    "groups", "bind6",    "host"};
+static const char *const names[] = {"uname", "affinity", "limit",  "user",   "groups",
+                                    "bind6", "host",     "stream", "access", "state",
+                                    "kind",  "link",     "answer"};
+#define ASKED_AT 3
+enum { ACCESS = QUESTION_ACCESS, STATE, KIND, LINK, ANSWER };
 
 uint64_t
 question_number(const char *name)
@@ -63,10 +69,49 @@ can_bind6(void)
     return status == 0;
 }
 
+/* For what was asked, and what of it may be. */
+static uint64_t
+access_bits(const char *path, uint64_t asked)
+{
+    uint64_t bits = (asked & 7) << ASKED_AT;
+    for (int bit = X_OK; bit <= R_OK; bit *= 2) {
+        bits |= asked & (uint64_t)bit && access(path, bit) == 0 ? (uint64_t)bit : 0;
+    }
+    return bits;
+}
+
 uint64_t
-question_answer(uint64_t number, uint64_t argument)
+question_state(const struct stat *s)
+{
+    uint64_t known[] = {s->st_mode, s->st_uid, s->st_gid,
+                        S_ISREG(s->st_mode) ? (uint64_t)s->st_mtim.tv_sec : 0};
+    return manifest_sum(known, sizeof known);
+}
+
+/* Where a link leads; 0 for what is none. */
+static uint64_t
+link_sum(const char *path)
+{
+    char target[PATH_MAX];
+    ssize_t length = readlink(path, target, sizeof target);
+    return length < 0 ? 0 : manifest_sum(target, (uint64_t)length);
+}
+
+/* What a path or a descriptor of this process's is; 0 if there is nothing. */
+static uint64_t
+kind_of(const char *path, int descriptor)
+{
+    struct stat s;
+    int missing = path != NULL ? stat(path, &s) : fstat(descriptor, &s);
+    return missing < 0 ? 0 : s.st_mode & S_IFMT;
+}
+
+uint64_t
+question_answer(uint64_t number, uint64_t argument, const char *path)
 {
     struct rlimit limit = {0, 0};
+    uint64_t sum = 0;
+    struct stat s;
     uid_t ids[6] = {0};
     cpu_set_t processors;
     switch (number) {
@@ -87,18 +132,31 @@ question_answer(uint64_t number, uint64_t argument)
         return groups_sum();
     case 6:
         return can_bind6();
-    default:
+    case 7:
         return system_sum(true);
+    case ACCESS:
+        return access_bits(path, argument);
+    case STATE:
+        return stat(path, &s) < 0 ? 0 : question_state(&s);
+    case LINK:
+        return link_sum(path);
+    case ANSWER:
+        return content_sum_of_answer(path, &sum) ? sum : 0;
+    default:
+        return kind_of(path, (int)argument);
     }
 }
 
 const char *
-question_differs(const manifest *m)
+question_differs(const manifest *m, bool *has_path)
 {
     const manifest_question *asked = manifest_at(m, m->questions_at);
     for (uint64_t i = 0; i < m->questions; i++) {
-        if (question_answer(asked[i].number, asked[i].argument) != asked[i].answer) {
-            return names[asked[i].number - 1];
+        *has_path = question_has_path(asked[i].number);
+        const char *path = *has_path ? manifest_at(m, asked[i].argument) : NULL;
+        uint64_t argument = *has_path ? asked[i].answer >> ASKED_AT : asked[i].argument;
+        if (question_answer(asked[i].number, argument, path) != asked[i].answer) {
+            return *has_path ? path : names[asked[i].number - 1];
         }
     }
     return NULL;

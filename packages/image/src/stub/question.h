@@ -4,16 +4,33 @@
 
 #include "manifest.h"
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
+
+#define QUESTION_ACCESS 9
 
 /* The number of a question by its name in the record, from 1 on; 0 if it is none. The order is
    `QUESTIONS` of pasture_image/build/lookups.py. */
 uint64_t question_number(const char *name);
 
-/* A checksum of the answer to this process. `argument` says which limit is asked for. */
-uint64_t question_answer(uint64_t number, uint64_t argument);
+/* Whether a question is about a path, which its argument refers to in a manifest. */
+static inline bool
+question_has_path(uint64_t number)
+{
+    return number >= QUESTION_ACCESS;
+}
 
-/* NULL, or the name of the first question that has another answer than for the image. */
-const char *question_differs(const manifest *m);
+/* The answer to this process, or a checksum of it. `argument` says which limit or stream is asked for, or
+   what a file may be opened for, `path` which file. */
+uint64_t question_answer(uint64_t number, uint64_t argument, const char *path);
+
+/* A checksum of what stat(2) says of a file: permissions, owner, and the time of the last change, in
+   seconds, as far as a copy has it. Of a folder without the time. */
+uint64_t question_state(const struct stat *s);
+
+/* NULL, or the name of the first question that has another answer than for the image, or the path
+   that it is about. */
+const char *question_differs(const manifest *m, bool *has_path);
 
 #endif

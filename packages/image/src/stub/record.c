@@ -72,13 +72,17 @@ typedef struct {
 } call;
 
 /* Calls of two paths have two rows. */
-static const call calls[] = {
+static const call with_arguments[] = {
     {SYS_openat, 0, 1, 2, "open"},
     {SYS_openat2, 0, 1, NONE, "open"},
     {SYS_newfstatat, 0, 1, 3, "stat"},
     {SYS_statx, 0, 1, 2, "stat"},
-    {SYS_faccessat, 0, 1, NONE, "access"},
-    {SYS_faccessat2, 0, 1, 3, "access"},
+    {SYS_fstat, NONE, NONE, 0,
+     "stream"}, /* the flags are which; so are those of `stat` without a path */
+    {SYS_read, NONE, NONE, 0, "input"},
+    {SYS_lseek, NONE, NONE, 0, "input"}, /* of any stream */
+    {SYS_faccessat, 0, 1, 2, "access"},  /* the flags are what for */
+    {SYS_faccessat2, 0, 1, 2, "access"},
     {SYS_readlinkat, 0, 1, NONE, "readlink"},
     {SYS_getdents64, 0, NONE, NONE, "list"},
     {SYS_execve, NONE, 0, NONE, "exec"},
@@ -86,29 +90,14 @@ static const call calls[] = {
     {SYS_statfs, NONE, 0, NONE, "statfs"},
     {SYS_prctl, NONE, NONE, 0, "confine"},
     {SYS_seccomp, NONE, NONE, NONE, "confine"},
-    {SYS_ioctl, NONE, NONE, 0, "terminal"}, /* the flags are which stream; or of a socket */
-    {SYS_getcwd, NONE, NONE, NONE, "folder"},
-    {SYS_uname, NONE, NONE, NONE, "uname"},
-    {SYS_sched_getaffinity, NONE, NONE, NONE, "affinity"},
-    {SYS_umask, NONE, NONE, NONE, "process"},
+    {SYS_ioctl, NONE, NONE, 0, "terminal"},  /* the flags are which stream; or of a socket */
     {SYS_prlimit64, NONE, NONE, 1, "limit"}, /* the flags are which */
-    {SYS_getuid, NONE, NONE, NONE, "user"},
-    {SYS_geteuid, NONE, NONE, NONE, "user"},
-    {SYS_getgid, NONE, NONE, NONE, "user"},
-    {SYS_getegid, NONE, NONE, NONE, "user"},
-    {SYS_getresuid, NONE, NONE, NONE, "user"},
-    {SYS_getresgid, NONE, NONE, NONE, "user"},
-    {SYS_getgroups, NONE, NONE, NONE, "groups"},
-    {SYS_sysinfo, NONE, NONE, NONE, "memory"},
-    {SYS_fstatfs, NONE, NONE, NONE, "statfs"},
+    {SYS_fstatfs, 0, NONE, NONE, "statfs"},
     {SYS_socket, NONE, NONE, 0, "network"}, /* of another family than these */
     {SYS_sendto, NONE, NONE, NONE, "network"},
     {SYS_connect, NONE, NONE, NONE, "connect"},
     {SYS_bind, NONE, NONE, NONE, "bind"},
-    {SYS_getpriority, NONE, NONE, NONE, "process"},
-    {SYS_sched_getscheduler, NONE, NONE, NONE, "process"},
-    {SYS_getrusage, NONE, NONE, NONE, "process"},
-    {SYS_times, NONE, NONE, NONE, "process"},
+    {SYS_kill, NONE, NONE, 1, "process"}, /* whether another one is there */
     {SYS_chdir, NONE, 0, NONE, "chdir"},
     {SYS_truncate, NONE, 0, NONE, "write"},
     {SYS_mkdirat, 0, 1, NONE, "write"},
@@ -126,7 +115,7 @@ static const call calls[] = {
     {SYS_creat, NONE, 0, NONE, "write"},
     {SYS_stat, NONE, 0, NONE, "stat"},
     {SYS_lstat, NONE, 0, NONE, "lstat"},
-    {SYS_access, NONE, 0, NONE, "access"},
+    {SYS_access, NONE, 0, 1, "access"},
     {SYS_readlink, NONE, 0, NONE, "readlink"},
     {SYS_getdents, 0, NONE, NONE, "list"},
     {SYS_mkdir, NONE, 0, NONE, "write"},
@@ -139,10 +128,49 @@ static const call calls[] = {
     {SYS_rename, NONE, 1, NONE, "write"},
 #endif
 };
-#define CALLS (sizeof calls / sizeof *calls)
+
+/* Calls by what they ask, whatever of. */
+static const struct {
+    const char *name;
+    int numbers[24]; /* up to a zero */
+} asking[] = {
+    {"folder", {SYS_getcwd}},
+    {"uname", {SYS_uname}},
+    {"affinity", {SYS_sched_getaffinity}},
+    {"process",
+     {SYS_umask, SYS_getpriority, SYS_getsid, SYS_getpgid, SYS_getitimer, SYS_sched_getparam,
+      SYS_ioprio_get, SYS_personality, SYS_capget, SYS_shmget, SYS_semget, SYS_msgget, SYS_mq_open,
+      SYS_keyctl, SYS_request_key, SYS_sched_getscheduler, SYS_getrusage, SYS_times}},
+    {"user", {SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid, SYS_getresuid, SYS_getresgid}},
+    {"groups", {SYS_getgroups}},
+    {"memory", {SYS_sysinfo}},
+    {"filesystem",
+     {SYS_getxattr, SYS_lgetxattr, SYS_fgetxattr, SYS_listxattr, SYS_llistxattr, SYS_flistxattr}},
+#ifdef __x86_64__
+    {"process", {SYS_getpgrp}},
+#endif
+};
+
+#define MAX_CALLS 128
+static call calls[MAX_CALLS];
+static size_t count;
+
+static void
+take_calls(void)
+{
+    memcpy(calls, with_arguments, sizeof with_arguments);
+    count = sizeof with_arguments / sizeof *with_arguments;
+    for (size_t i = 0; i < sizeof asking / sizeof *asking; i++) {
+        for (const int *number = asking[i].numbers; *number; number++) {
+            calls[count++] = (call){*number, NONE, NONE, NONE, asking[i].name};
+        }
+    }
+}
+
 #define KIND_OF_REQUEST 0xff00u
 #define OF_TERMINALS 0x5400u
 #define OF_SOCKETS 0x8900u
+#define ALL UINT32_MAX
 
 /* ---- the filter ---- */
 
@@ -157,71 +185,65 @@ add(struct sock_filter *code, size_t n, struct sock_filter step)
     (struct sock_filter) \
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, field))
 #define EQUAL(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, no)
-#define SET(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, value, 0, no)
+#define AT_LEAST(value, no) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, value, 0, no)
 #define ABOVE(value, yes) (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, value, yes, 0)
 #define MASK(value) (struct sock_filter) BPF_STMT(BPF_ALU | BPF_AND | BPF_K, value)
 #define RETURN(value) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, value)
 
-/* The steps for a call behind the one that compares its number. What a descriptor is asked (fstat by
-   AT_EMPTY_PATH) passes in the kernel, and so does all of prctl(2) but what cannot be taken back. */
+/* Calls with rows here are looked at where an argument, masked, is in the range of one. */
+static const struct {
+    int number, argument;
+    uint32_t mask, low, high;
+} looked_at[] = {
+    {SYS_prctl, 0, ALL, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS},
+    {SYS_prctl, 0, ALL, PR_SET_SECCOMP, PR_SET_SECCOMP},
+    {SYS_prctl, 0, ALL, PR_GET_TIMERSLACK, PR_GET_TIMERSLACK},
+    {SYS_newfstatat, 3, AT_EMPTY_PATH, 0, 0}, /* without a path: of a stream alone */
+    {SYS_newfstatat, 0, ALL, STDIN_FILENO, STDERR_FILENO},
+    {SYS_statx, 2, AT_EMPTY_PATH, 0, 0},
+    {SYS_statx, 0, ALL, STDIN_FILENO, STDERR_FILENO},
+    {SYS_fstat, 0, ALL, STDIN_FILENO, STDERR_FILENO},
+    {SYS_lseek, 0, ALL, STDIN_FILENO, STDERR_FILENO},
+    {SYS_read, 0, ALL, STDIN_FILENO, STDIN_FILENO},
+    {SYS_kill, 1, ALL, 0, 0},
+    {SYS_ioctl, 1, KIND_OF_REQUEST, OF_SOCKETS, OF_SOCKETS},
+    {SYS_ioctl, 1, KIND_OF_REQUEST, OF_TERMINALS, OF_TERMINALS},
+    {SYS_socket, 0, ALL, AF_UNSPEC, AF_UNSPEC}, /* of AF_UNIX, AF_INET and AF_INET6 its calls ask */
+    {SYS_socket, 0, ALL, AF_INET + 1, AF_INET6 - 1},
+    {SYS_socket, 0, ALL, AF_INET6 + 1, ALL},
+    {SYS_sendto, 4, ALL, 1, ALL},  /* to an address */
+    {SYS_prlimit64, 2, ALL, 0, 0}, /* it sets none */
+};
+
+/* The steps for a call behind the one that compares its number. */
 static size_t
 add_call(struct sock_filter *code, size_t n, const call *c)
 {
-    bool is_stat = strcmp(c->name, "stat") == 0 && c->flags != NONE;
-    if (c->number == SYS_prctl || is_stat) {
-        n = add(code, n, LOAD(args[c->flags]));
-    }
-    if (c->number == SYS_prctl) {
-        n = add(code, n, EQUAL(PR_SET_NO_NEW_PRIVS, 1));
-        n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-        n = add(code, n, EQUAL(PR_SET_SECCOMP, 1));
-    }
-    if (is_stat) {
-        n = add(code, n, SET(AT_EMPTY_PATH, 1));
-        n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
-    }
-    if (c->number == SYS_ioctl) {
-        n = add(code, n, LOAD(args[1]));
-        n = add(code, n, MASK(KIND_OF_REQUEST));
-        n = add(code, n, EQUAL(OF_SOCKETS, 1));
-        n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-        n = add(code, n, EQUAL(OF_TERMINALS, 3));
-        n = add(code, n, LOAD(args[0]));
-        n = add(code, n, ABOVE(STDERR_FILENO, 1));
-    }
-    if (c->number == SYS_socket) { /* it is the calls with one that ask */
-        static const uint32_t plain[] = {AF_UNIX, AF_INET, AF_INET6};
-        n = add(code, n, LOAD(args[0]));
-        for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
-            n = add(code, n, EQUAL(plain[i], 1));
-            n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
+    uint32_t otherwise = SECCOMP_RET_USER_NOTIF;
+    for (size_t i = 0; i < sizeof looked_at / sizeof *looked_at; i++) {
+        if (looked_at[i].number == c->number) {
+            n = add(code, n, LOAD(args[looked_at[i].argument]));
+            n = add(code, n, MASK(looked_at[i].mask));
+            n = add(code, n, AT_LEAST(looked_at[i].low, 2));
+            n = add(code, n, ABOVE(looked_at[i].high, 1));
+            n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
+            otherwise = SECCOMP_RET_ALLOW;
         }
     }
-    if (c->number == SYS_sendto) { /* to an address */
-        n = add(code, n, LOAD(args[4]));
-        n = add(code, n, EQUAL(0, 1));
-        n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
-    }
-    if (c->number == SYS_prlimit64) { /* it sets none */
-        n = add(code, n, LOAD(args[2]));
-        n = add(code, n, EQUAL(0, 1));
-    }
-    n = add(code, n, RETURN(SECCOMP_RET_USER_NOTIF));
-    bool may_pass = c->number == SYS_prctl || c->number == SYS_ioctl || c->number == SYS_prlimit64;
-    return may_pass ? add(code, n, RETURN(SECCOMP_RET_ALLOW)) : n;
+    return add(code, n, RETURN(otherwise));
 }
 
 /* The listener, or -1. */
 static int
 install_filter(void)
 {
-    static struct sock_filter code[10 * CALLS + 8];
+    static struct sock_filter code[10 * MAX_CALLS + 8];
     size_t n = add(code, 0, LOAD(arch));
     n = add(code, n, EQUAL(OWN_ARCH, 1));
     n = add(code, n, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JA, 1, 0, 0));
     n = add(code, n, RETURN(SECCOMP_RET_ALLOW));
     n = add(code, n, LOAD(nr));
-    for (size_t i = 0; i < CALLS; i++) {
+    for (size_t i = 0; i < count; i++) {
         size_t end = add_call(code, n + 1, &calls[i]);
         (void)add(code, n, EQUAL((uint32_t)calls[i].number, (uint8_t)(end - n - 1)));
         n = end;
@@ -319,6 +341,25 @@ read_path(pid_t thread, const call *c, const uint64_t *args, char *path)
     return true;
 }
 
+/* The same path for this process, in which the thread's own files have other names. */
+static void
+own_path(pid_t thread, const char *path, char *seen, size_t bytes)
+{
+    static const char *const streams[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
+    snprintf(seen, bytes, "%s", path);
+    if (strncmp(path, "/proc/self/", 11) == 0) {
+        snprintf(seen, bytes, "/proc/%d/%s", (int)thread, path + 11);
+    }
+    else if (strncmp(path, "/dev/fd/", 8) == 0) {
+        snprintf(seen, bytes, "/proc/%d/fd/%s", (int)thread, path + 8);
+    }
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(path, streams[i]) == 0) {
+            snprintf(seen, bytes, "/proc/%d/fd/%d", (int)thread, i);
+        }
+    }
+}
+
 /* Not one that a child has put in its place. */
 static bool
 is_own_stream(pid_t thread, int number)
@@ -358,20 +399,31 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
 {
     static char last_listed[2 * PATH_MAX];
     static uint64_t last_sum;
-    char path[2 * PATH_MAX];
+    char path[2 * PATH_MAX], seen[3 * PATH_MAX];
     struct stat s = {0};
     uint64_t flags = c->flags == NONE ? 0 : args[c->flags], sum = 0;
     bool is_of_socket = c->number == SYS_ioctl && (args[1] & KIND_OF_REQUEST) == OF_SOCKETS;
-    if (c->number == SYS_ioctl && !is_of_socket && !is_own_stream(thread, (int)flags)) {
+    bool is_stat = strcmp(c->name, "stat") == 0;
+    const char *what = read_path(thread, c, args, path) ? c->name : "blind";
+    if (is_stat && c->flags != NONE && flags & AT_EMPTY_PATH) {
+        what = "stream";
+        flags = args[0];
+    }
+    bool is_of_stream = strcmp(what, "stream") == 0 || strcmp(what, "input") == 0
+                        || (strcmp(what, "terminal") == 0 && !is_of_socket);
+    if (is_of_stream && (flags > STDERR_FILENO || !is_own_stream(thread, (int)flags))) {
         return;
     }
-    const char *what = read_path(thread, c, args, path) ? c->name : "blind";
+    if (c->number == SYS_prctl && flags != PR_SET_NO_NEW_PRIVS && flags != PR_SET_SECCOMP) {
+        what = "process";
+    }
     if (c->number == SYS_connect || c->number == SYS_bind) {
         what = read_address(thread, c, args, path);
     }
     what = is_of_socket ? "network" : what;
     uint64_t question = question_number(what);
-    int missing = fstatat(AT_FDCWD, path, &s, follows_links(c, flags) ? 0 : AT_SYMLINK_NOFOLLOW);
+    own_path(thread, path, seen, sizeof seen);
+    int missing = fstatat(AT_FDCWD, seen, &s, follows_links(c, flags) ? 0 : AT_SYMLINK_NOFOLLOW);
     int error = missing < 0 ? errno : 0;
     bool is_listed = strcmp(c->name, "list") == 0;
     if (is_listed && strcmp(path, last_listed) != 0) { /* a listing takes several calls */
@@ -382,7 +434,13 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
         sum = last_sum;
     }
     else if (question) {
-        sum = question_answer(question, flags);
+        if (is_of_stream) {
+            snprintf(seen, sizeof seen, "/proc/%d/fd/%d", (int)thread, (int)flags);
+        }
+        sum = question_answer(question, flags, seen);
+    }
+    else if (is_stat || strcmp(what, "lstat") == 0) {
+        sum = question_state(&s);
     }
     else {
         last_listed[0] = 0;
@@ -406,7 +464,7 @@ serve(int listener, FILE *log)
         if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0) {
             continue; /* a signal has come first */
         }
-        for (size_t i = 0; i < CALLS; i++) {
+        for (size_t i = 0; i < count; i++) {
             if (calls[i].number == asked.data.nr) {
                 note(log, (pid_t)asked.pid, &calls[i], (const uint64_t *)asked.data.args);
             }
@@ -529,6 +587,7 @@ record_run(int log, char **argv)
 {
     pid_t parent = getppid();
     int pair[2];
+    take_calls();
     pid_t child = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0 ? fork() : -1;
     if (child < 0) {
         fprintf(stderr, "pasture-python: %s\n", strerror(errno));

@@ -10,8 +10,7 @@
  * byte behind; numbers in decimal, but for flags and mode in hexadecimal. ERRNO is 0 where the path
  * was there; the rest is as stat(2) had it right before the call, 0 where nothing was. SUM is of the
  * names in a folder that is listed (content_sum_of_names), or of the answer to a question
- * (question_answer). CALL is `blind` where the kernel
- * let the path not be read. */
+ * (question_answer). CALL is `blind` where the kernel let the path not be read. */
 void record_run(int log, char **argv);
 
 #endif

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import posix
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,11 @@ from pasture.errors import ImageFailed
 from pasture_image.inside import memory
 
 OPTION = "--pasture-facts"
+NATIVE = "native"
+_ANY = 0
+"""Of `host_rule` of src/stub/host.h."""
+_MODEL, _LAST = 3, 9
+"""Facts by their place in src/stub/host.c."""
 
 
 class Fact(NamedTuple):
@@ -40,6 +45,25 @@ def facts(stub: Path) -> tuple[Fact, ...]:
     return tuple(
         Fact(int(rule), int(value, 16), name) for rule, value, name in _answer(stub, ()) if name
     )
+
+
+def rules(cpu: str, found: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """What an image asks of a machine: rule and value of each fact. Libraries choose functions by
+    CPUID when they are loaded, and the choice lies in the image.
+
+    Args:
+        cpu: `NATIVE`, or "" for a processor of the build's model.
+        found: the same of the machine of the build.
+
+    Raises:
+        ImageFailed: this kind of machine has models alone.
+    """
+    needed = list(found)
+    if cpu and len(found) <= _LAST:
+        raise ImageFailed("--cpu is for x86-64", hint="omit it")
+    if cpu:
+        needed[_MODEL] = (_ANY, 0)
+    return tuple(needed)
 
 
 def sums(stub: Path, paths: Iterable[str]) -> dict[str, int]:

@@ -20,8 +20,16 @@ from dataclasses import dataclass, field
 
 from pasture.proc import OF_THE_KERNEL
 from pasture_image.inside.notes import REFUSED, Note
-from pasture_image.inside.record import NOT_THERE, Lookup, counted, parsed, writes
-from pasture_image.inside.times import MISSING, FileTimes, times_of
+from pasture_image.inside.record import (
+    MISSING,
+    NOT_THERE,
+    FileTimes,
+    Lookup,
+    counted,
+    parsed,
+    times_of,
+    writes,
+)
 
 _MAX_LINKS = 40
 _CACHE = "/__pycache__/"
@@ -32,13 +40,23 @@ _MAPS = ("/maps", "/smaps")
 _TERMINAL = "/dev/tty"
 STREAMS = ("standard input", "standard output", "standard error", _TERMINAL)
 """That may be terminals; the last one is a program's own, whatever its streams are."""
-QUESTIONS = ("uname", "affinity", "limit", "user", "groups", "bind6", "host")
-"""As src/stub/question.c numbers them, from 1 on."""
+QUESTIONS = (
+    *("uname", "affinity", "limit", "user", "groups", "bind6", "host"),
+    *("stream", "access", "state", "kind", "link", "answer"),
+)
+"""As src/stub/question.c numbers them, from 1 on. The last are about a path: for what it can be
+opened, what stat(2) says of it, what kind of file it is, where it leads, what the kernel says."""
+_ACCESS, _STATE, _KIND, LINK, ANSWER = range(9, 14)
+_MAY_READ = os.O_ACCMODE | os.O_TRUNC
+_NO_FOLLOW = 0x100
+"""Of fstatat(2)."""
+_OWN_LINKS = ("/proc/self/exe", "/proc/self/cwd")
+"""Of the process: the first is the interpreter's, the second is known by its text (`kept`)."""
+_ASKED = REFUSED.union(QUESTIONS) - {"folder", "access", "stream"}
 _OF_LOAD = {"statfs": "filesystem", "connect": "network", "bind": "network"}
 _MODULES = (".py", ".pyc", ".so")
 _RENEWED = {
     ("limit", "/multiprocessing/__pycache__/util."): 1,
-    ("uname", "/platform."): 1,
     ("user", "/gunicorn/"): 2,
     ("/proc/stat", "/psutil/"): 3,
 }
@@ -65,9 +83,11 @@ class Found:
         links: where each link leads that was gone through.
         answers: files of the kernel that say the same to all processes.
         asked: other files of the kernel.
-        questions: the answer to each, by its number and argument.
+        questions: the answer to each, by its number and argument, which may be a path.
+        plain: what was no link, and was asked whether it is one.
         refused: what no start can compare.
         renewed: questions that do not count, and how often they were asked.
+        opened: to read and write, as they were.
         written: by the load itself.
         rewritten: of these, what it had read.
         is_asked_by_python: whether an environment was opened as Python code does, closed at exec.
@@ -84,9 +104,11 @@ class Found:
     links: dict[str, str] = field(default_factory=dict)
     answers: set[str] = field(default_factory=set)
     asked: set[str] = field(default_factory=set)
-    questions: dict[tuple[int, int], int] = field(default_factory=dict)
+    questions: dict[tuple[int, int | str], int] = field(default_factory=dict)
+    plain: set[str] = field(default_factory=set)
     refused: set[Note] = field(default_factory=set)
     renewed: Counter[str] = field(default_factory=Counter)
+    opened: dict[str, FileTimes] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
     is_asked_by_python: bool = False
@@ -116,11 +138,18 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
     absent: set[str] = set()
     lookups = list(parsed(data))
     own, module = lookups[0].thread if lookups else 0, "a module"
+    is_library = False  # libgfortran looks at all streams when it is loaded, and keeps their kinds
     for lookup, is_import, is_loading, is_warmed in counted(lookups):
         path = lookup.path
-        if lookup.call == "open" and path.endswith(_MODULES):
-            module = path
-        if lookup.call in QUESTIONS or (lookup.call in REFUSED and lookup.call != "folder"):
+        if lookup.call == "open":
+            module = path if path.endswith(_MODULES) else module
+            is_library = ".so" in path
+        if lookup.call in ("stream", "input"):
+            is_of_load = is_loading and not (is_library and lookup.call == "stream")
+            if is_of_load and (lookup.thread == own or not _is_program(lookup.thread, lookups)):
+                _note_stream(all_found, lookup, module)
+            continue
+        if lookup.call in _ASKED:
             if is_loading and not is_warmed:
                 _note_question(all_found, lookup, module)
             continue
@@ -142,9 +171,13 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
                 _note_relative(all_found, lookup, path[len(here) + 1 :], module, is_import)
         elif f"{path}/".startswith(OF_THE_KERNEL):
             if is_loading and not is_warmed and not path.endswith(_MAPS):
-                _note_kernel(all_found, lookup, module)
+                is_child = lookup.thread != own
+                of_self = lookup._replace(path=path.replace(f"/proc/{own}/", "/proc/self/", 1))
+                _note_kernel(all_found, of_self, module, is_child=is_child)
         elif writes(lookup):
             all_found.written.add(path)
+            if lookup.flags & _MAY_READ == os.O_RDWR and stat.S_ISREG(lookup.mode):
+                all_found.opened.setdefault(path, _times(lookup))
         elif lookup.error in NOT_THERE:
             absent.add(path)
         elif lookup.call in _OF_LOAD:
@@ -155,6 +188,8 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
                 _note_listing(all_found, path, lookup.names)
         elif not lookup.error:
             _note_there(all_found, lookup)
+            if is_loading:
+                _note_state(all_found, lookup)
     made = {lookup.path for lookup in lookups if writes(lookup)}  # by a rehearsal, too
     _look_upward(all_found, absent, here)
     _settle(all_found, absent - made)
@@ -185,14 +220,54 @@ def _is_program(thread: int, lookups: Iterable[Lookup]) -> bool:
     return any(one.thread == thread and one.call == "exec" for one in lookups)
 
 
-def _note_kernel(all_found: Found, lookup: Lookup, module: str) -> None:
-    if lookup.call == "open" and _is_renewed(all_found, lookup.path, module):
+def _note_stream(all_found: Found, lookup: Lookup, module: str) -> None:
+    """The build has files of its own for what is printed."""
+    if lookup.call == "input" or lookup.flags:
+        all_found.refused.add(Note("process", module))
+    else:
+        all_found.questions[QUESTIONS.index("stream") + 1, lookup.flags] = lookup.names
+
+
+def _note_kernel(all_found: Found, lookup: Lookup, module: str, *, is_child: bool) -> None:
+    """A child lists its descriptors to close them."""
+    path = lookup.path
+    if lookup.call == "open" and _is_renewed(all_found, path, module):
         return
-    if lookup.call == "open" and not lookup.error and stat.S_ISREG(lookup.mode):
-        if is_environment(lookup.path):
+    if lookup.error in NOT_THERE or lookup.call in ("stat", "lstat"):
+        if not writes(lookup):
+            all_found.questions[_KIND, path] = stat.S_IFMT(lookup.mode)
+    elif lookup.call == "access" and lookup.flags:
+        _note_access(all_found, lookup)
+    elif lookup.call == "list" and not path.startswith("/proc/"):
+        _note_listing(all_found, path, lookup.names)
+    elif lookup.call in ("list", "readlink"):
+        if not is_child and path not in _OWN_LINKS:
+            all_found.asked.add(path)
+    elif lookup.call == "open" and not lookup.error and stat.S_ISREG(lookup.mode):
+        if is_environment(path):
             all_found.is_asked_by_python |= bool(lookup.flags & os.O_CLOEXEC)
-        is_answer = lookup.path.startswith(_ANSWERS)
-        (all_found.answers if is_answer else all_found.asked).add(lookup.path)
+        (all_found.answers if path.startswith(_ANSWERS) else all_found.asked).add(path)
+
+
+def _note_access(all_found: Found, lookup: Lookup) -> None:
+    """For what was asked, and what of it may be: bits that add up."""
+    before = all_found.questions.get((_ACCESS, lookup.path), 0)
+    all_found.questions[_ACCESS, lookup.path] = before | lookup.names
+
+
+def _note_state(all_found: Found, lookup: Lookup) -> None:
+    """What counts of a path besides its content: not the time of a module's file."""
+    path = lookup.path
+    is_of_link = lookup.call in ("lstat", "readlink") or (
+        lookup.call == "stat" and lookup.flags & _NO_FOLLOW
+    )
+    if is_of_link and not stat.S_ISLNK(lookup.mode):
+        all_found.plain.add(path)
+    if lookup.call == "access" and lookup.flags:
+        _note_access(all_found, lookup)
+    elif lookup.call in ("stat", "lstat") and not stat.S_ISLNK(lookup.mode):
+        if not path.endswith(_MODULES):
+            all_found.questions.setdefault((_STATE, path), lookup.names)
 
 
 def _note_relative(
@@ -228,7 +303,7 @@ def _note_listing(all_found: Found, path: str, names: int) -> None:
 def _note_there(all_found: Found, lookup: Lookup) -> None:
     path = lookup.path
     if stat.S_ISREG(lookup.mode):
-        times = (path, lookup.changed_ns, lookup.size, lookup.inode, lookup.device)
+        times = _times(lookup)
         if all_found.files.setdefault(path, times) != times:
             all_found.changed.add(path)
     elif stat.S_ISDIR(lookup.mode):
@@ -237,9 +312,17 @@ def _note_there(all_found: Found, lookup: Lookup) -> None:
         all_found.links[path] = ""
 
 
+def _times(lookup: Lookup) -> FileTimes:
+    return lookup.path, lookup.changed_ns, lookup.size, lookup.inode, lookup.device
+
+
 def _settle(all_found: Found, absent: set[str]) -> None:
     """Follow links, compare with what is there now, and leave out what the load has written."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    for path, times in all_found.opened.items():
+        if tuple(times_of(path)) == times[1:]:
+            all_found.written.discard(path)
+            all_found.files.setdefault(path, times)
     for path in (all_found.written & all_found.files.keys()) - modules:
         all_found.rewritten.add(path)
         del all_found.files[path]
@@ -261,7 +344,17 @@ def _settle(all_found: Found, absent: set[str]) -> None:
         else:
             all_found.missing.setdefault(above, set()).add(real)
     all_found.links = {path: target for path, target in all_found.links.items() if target}
+    _forget_written(all_found)
     all_found.changed -= all_found.written - modules
+
+
+def _forget_written(all_found: Found) -> None:
+    """What the load itself has made, and removed, is not asked again."""
+    for number, path in list(all_found.questions):
+        if isinstance(path, str) and number in (_ACCESS, _STATE):
+            is_own = any(part in all_found.written for part in (path, os.path.dirname(path)))  # noqa: PTH120
+            if is_own or times_of(path) == MISSING:
+                del all_found.questions[number, path]
 
 
 class _Resolver:

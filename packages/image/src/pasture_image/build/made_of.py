@@ -16,14 +16,15 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from pasture_image.build import host, processors, search
+from pasture.proc import OF_THE_KERNEL
+from pasture_image.build import host, search
 from pasture_image.build.build_id import BuildId, build_id
-from pasture_image.build.lookups import Found
+from pasture_image.build.lookups import ANSWER, LINK, Found
 from pasture_image.build.manifest import File, Folder, MadeOf, Sum, content_sum
 from pasture_image.build.process import stub_of
 from pasture_image.inside.order import Order
+from pasture_image.inside.record import MISSING, FileTimes, file_times, times_of
 from pasture_image.inside.recording import Sought
-from pasture_image.inside.times import MISSING, FileTimes, file_times, times_of
 
 _HERE = "."
 _MAX = (1 << 64) - 1
@@ -55,7 +56,7 @@ def made_of(
     """
     stub = stub_of(order.python)
     libraries = _libraries(stub, mapped)
-    facts = processors.rules(order.cpu, order.facts)
+    facts = host.rules(order.cpu, order.facts)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     if not order.is_checked:
         return MadeOf(facts, libraries, _files(stub, opened))
@@ -69,9 +70,19 @@ def made_of(
         libraries,
         _files(stub, (file for _, file in sorted(files.items()) if file[1:] != tuple(MISSING))),
         folders,
-        dict(sorted(found.links.items())),
-        answers,
-        found.questions,
+        {
+            **{(LINK, path): content_sum(os.fsencode(to)) for path, to in found.links.items()},
+            **{(LINK, path): 0 for path in found.plain - found.links.keys()},
+            **{(ANSWER, path): known for path, known in answers.items()},
+            **{k: v for k, v in found.questions.items() if _counts(k[1], found, sought)},
+        },
+    )
+
+
+def _counts(about: int | str, found: Found, sought: Sought) -> bool:
+    """Of folders in which modules are looked for, and of what has changed, modules alone count."""
+    return isinstance(about, int) or not (
+        about in found.changed or any(folder == about for folder, _ in sought)
     )
 
 
@@ -95,6 +106,7 @@ def _folders(found: Found, names: Mapping[str, set[str]]) -> tuple[Folder, ...]:
     paths = {path for path in paths if not os.path.isfile(path)}  # noqa: PTH113 - an archive
     times = {path: _last_change(path) for path in sorted(paths) if times_of(path) != MISSING}
     times |= {_HERE: (0, 0)} if _HERE in paths else {}  # another one for each program
+    times |= {path: (0, 0) for path in times if path.startswith(OF_THE_KERNEL)}
     sums = {path: _sum_of_names(path) for path in found.listed}
     for path, before in found.listed.items():
         if sums.get(path) != before:
@@ -129,11 +141,21 @@ def _not_implied(found: Found, names: Collection[str]) -> set[str]:
 
 def _sum_of_names(folder: str) -> int | None:
     """As src/stub/content.c, content_sum_of_names."""
+    total = 0
     try:
-        names = [os.fsencode(name) for name in posix.listdir(folder) if name != "__pycache__"]
+        for name in posix.listdir(folder):
+            if name != "__pycache__":
+                total += content_sum(os.fsencode(name)) + _kind(f"{folder}/{name}")
     except OSError:
         return None
-    return sum(map(content_sum, names)) & _MAX
+    return total & _MAX
+
+
+def _kind(path: str) -> int:
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except OSError:
+        return 0
 
 
 def _answers(found: Found) -> dict[str, int]:

@@ -18,10 +18,9 @@ from typing import BinaryIO
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture_image.build import host, image_file, leaks, processors
+from pasture_image.build import host, image_file, leaks
 from pasture_image.build.document import Document, Fact, Remark
-from pasture_image.build.orphans import end_orphans
-from pasture_image.build.process import Build, stub_of
+from pasture_image.build.process import Build, end_orphans, stub_of
 from pasture_image.inside.memory import read
 from pasture_image.inside.order import Built, Order, Secret
 from pasture_image.inside.start_variables import NAMES, always_read, is_uncounted
@@ -81,7 +80,7 @@ def build(path: Path, order: Order) -> Document:
     stub = stub_of(order.python)
     facts = host.facts(stub)
     order = replace(order, facts=tuple((fact.rule, fact.value) for fact in facts))
-    rules = processors.rules(order.cpu, order.facts)
+    rules = host.rules(order.cpu, order.facts)
     built, manifest, pages = _settled(order)
     try:
         needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]

@@ -20,12 +20,12 @@ from pasture_image.build.frozen import FACTS
 from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 
-MAGIC = 0x4354464D475A5350
-"""`PSZGMFTC`: the last character is the version of the layout."""
+MAGIC = 0x4454464D475A5350
+"""`PSZGMFTD`: the last character is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
-HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 4 + 4 + 12
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 4 + 4 + 8
 _CHECKSUM_AT = 16
 _IMAGE, _BUILD_ID, _SUM = range(3)
 _SOURCE = (
@@ -156,18 +156,15 @@ class MadeOf:
     Attributes:
         facts: of the machine: rule and value.
         libraries: the build-id of each file that is mapped, or its checksum, by path.
-        links: where each leads.
-        answers: of the kernel: a checksum by path.
-        questions: the answer to each by its number and argument (src/stub/question.c).
+        questions: the answer to each by its number and argument, which may be a path
+            (src/stub/question.c).
     """
 
     facts: tuple[tuple[int, int], ...] = ()
     libraries: Mapping[str, BuildId | Sum] = field(default_factory=dict)
     files: tuple[File, ...] = ()
     folders: tuple[Folder, ...] = ()
-    links: Mapping[str, str] = field(default_factory=dict)
-    answers: Mapping[str, int] = field(default_factory=dict)
-    questions: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    questions: Mapping[tuple[int, int | str], int] = field(default_factory=dict)
 
 
 class _Tables:
@@ -309,7 +306,7 @@ def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
 
 
 def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[list[bytes], ...]:
-    """Rows of facts, of files, of folders, of links, of answers and of questions."""
+    """Rows of facts, of files, of folders and of questions."""
     text = tables.text
     dated = (
         (text(f.path), f.size, f.mode, f.inode, f.changed_ns, f.sum is not None, f.sum or 0)
@@ -327,9 +324,10 @@ def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[list[bytes], ...]:
         [struct.pack("<2Q", *fact) for fact in made_of.facts],
         [struct.pack("<7Q", *row) for row in dated],
         [struct.pack("<8Q", *row) for row in folders],
-        [struct.pack("<2Q", text(path), text(to)) for path, to in made_of.links.items()],
-        [struct.pack("<2Q", text(path), known) for path, known in made_of.answers.items()],
-        [struct.pack("<3Q", *asked, answer) for asked, answer in made_of.questions.items()],
+        [
+            struct.pack("<3Q", number, text(about) if isinstance(about, str) else about, answer)
+            for (number, about), answer in made_of.questions.items()
+        ],
     )
 
 

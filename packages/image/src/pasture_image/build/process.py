@@ -21,6 +21,7 @@ from pathlib import Path
 
 from pasture.errors import ImageFailed
 from pasture.proc import memory_file
+from pasture.proc.tree import children
 from pasture_image.inside import environment
 from pasture_image.inside.order import Built, Order, receive_built, send
 from pasture_image.inside.start_variables import started_with
@@ -46,6 +47,7 @@ elif stopping:
 `__main__` stays as empty as a program finds it. Since 3.13 `linecache` has this text, which
 tracebacks would show for all code without a file: the next import has another module."""
 _TIMEOUT_S = 20.0
+_MAX_ROUNDS = 1000
 STUB = "pasture-python"
 
 
@@ -171,3 +173,16 @@ def stub_of(python: str) -> Path:
             hint="install pasture[image] into the environment of that interpreter",
         )
     return path
+
+
+def end_orphans() -> None:
+    """End what loading has started and left: this process has adopted it, and what comes then."""
+    for _ in range(_MAX_ROUNDS):
+        left = set(children(os.getpid()))
+        if not left:
+            return
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)

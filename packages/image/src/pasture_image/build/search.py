@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection
 from importlib.machinery import all_suffixes
 
-from pasture_image.inside.times import MISSING, times_of
+from pasture_image.inside.record import MISSING, times_of
 
 _INITS = tuple(f"__init__{suffix}" for suffix in all_suffixes())
 

@@ -25,7 +25,6 @@ from pasture_image.inside import (
     generators,
     locales,
     loops,
-    made,
     program,
     reread,
     streams,
@@ -41,6 +40,9 @@ pids: set[int] = set()
 seeded: Any = None
 """The state of `random`, where a module has seeded it; else each program has its own."""
 
+asked_signals: frozenset[int] = frozenset()
+"""As `observing.signals`: the image was made with none of them ignored or blocked."""
+
 
 def prepare(python: str) -> None:
     """Keep what a program will need. In the process that will be copied.
@@ -53,7 +55,6 @@ def prepare(python: str) -> None:
     pids.update((os.getpid(), os.getppid()))
     streams.flush()
     generators.prepare()
-    made.prepare()
     end.keep_modules()
     exit.before_leaving(end.finish)
 
@@ -99,7 +100,6 @@ def begin(
             _forget_loaded(name)
         what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
-        made.begin_program()
     except Exception as error:
         _start_over(argv, environ, error)
     option = {"c": "-c", "m": "-m", "s": "-"}.get(kind, "")
@@ -142,11 +142,17 @@ def _take_environ(environ: Sequence[bytes]) -> None:
 
 
 def _take_signals(ignored: int) -> None:
-    for number in range(1, 65):
-        if ignored >> (number - 1) & 1 and (
-            number == signal.SIGINT or signal.getsignal(number) == signal.SIG_DFL
-        ):
-            signal.signal(number, signal.SIG_IGN)
+    if 0 in asked_signals and signal.pthread_sigmask(signal.SIG_BLOCK, ()):
+        raise RuntimeError("a module has asked which signals are blocked, and some are")
+    numbers = {number for number in range(1, 65) if ignored >> (number - 1) & 1}
+    for number in numbers & asked_signals - {signal.SIGPIPE, signal.SIGXFSZ}:  # never by default
+        raise RuntimeError(f"a module has asked for signal {number}, which is ignored")
+    for number in numbers:
+        handler = signal.getsignal(number)
+        if handler in (signal.SIG_DFL, signal.default_int_handler):
+            handler = signal.SIG_IGN
+        if handler is not None:  # of Python's
+            signal.signal(number, handler)
 
 
 def _forget_modules_past() -> None:

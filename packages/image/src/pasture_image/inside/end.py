@@ -123,7 +123,7 @@ def _remove(names: list[str]) -> list[weakref.ref[ModuleType]]:
 
 def _clear(module: ModuleType) -> None:
     """As Objects/moduleobject.c, _PyModule_Clear: first names with one underscore."""
-    namespace = module.__dict__
+    namespace = program.names_of(module)
     for private in (True, False):
         for name, value in list(namespace.items()):
             is_private = name.startswith("_") and not name.startswith("__")

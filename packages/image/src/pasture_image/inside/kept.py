@@ -20,11 +20,12 @@ from bisect import bisect
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import suppress
-from importlib.machinery import FileFinder, PathFinder
+from importlib.machinery import FileFinder, NamespaceLoader, PathFinder
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pasture_image.inside.names import UNKNOWN, Name
+from pasture_image.inside.program import names_of, search_paths
 
 _LEAVES = (str, bytes, int, float, complex, bool)
 _UNKNOWN = frozenset(UNKNOWN)
@@ -62,7 +63,9 @@ _OPAQUE = (
     types.FrameType,
     types.ModuleType,
     types.CodeType,
+    type(NamespaceLoader("", [], lambda *_: None)._path),  # type: ignore[attr-defined]
 )
+"""The last is the path of a namespace package, found again where the search path changes."""
 
 
 def _once(function: Callable[[type], _Found]) -> Callable[[type], _Found]:
@@ -77,14 +80,14 @@ def _once(function: Callable[[type], _Found]) -> Callable[[type], _Found]:
     return of
 
 
-def write(file: int, marks: Iterable[str]) -> bool:
-    """Write this process's values, with its number, its folder and where its memory is.
+def write(file: int, marks: Iterable[str], folder: str) -> bool:
+    """Write this process's values, with its number, where its memory is, and where it has loaded.
 
     Returns:
         Whether a mark is in one of them, in any case.
     """
     found = values()
-    data = marshal.dumps((os.getpid(), os.getcwd(), mapped(), found))  # noqa: PTH109
+    data = marshal.dumps((os.getpid(), folder, mapped(), found))
     with os.fdopen(file, "wb", closefd=False) as stream:
         stream.write(data)
     texts = (f"{value}".lower() for value in found.values() if type(value) in (str, bytes))
@@ -113,12 +116,18 @@ def differing(own: Mapping[str, Any], others: Mapping[str, Any], there: Ranges) 
     }
 
 
-def notes(own: Mapping[str, Any], written: Any, differ: Set[str]) -> list[tuple[str, str]]:
-    """Of paths on which another process has written something else: code of the note, and whose."""
+def notes(
+    own: Mapping[str, Any], written: Any, differ: Set[str], made: Collection[str]
+) -> list[tuple[str, str]]:
+    """Of paths on which another process has written something else: code of the note, and whose.
+
+    Args:
+        made: paths of files and folders that this process has made.
+    """
     pid, folder, _, others = written
     found: dict[tuple[str, str], None] = {}
     for path in sorted(differ & own.keys() & others.keys()):
-        found[_code(own[path], others[path], pid, folder), owner(path)] = None
+        found[_code(own[path], others[path], pid, folder, made), owner(path)] = None
     said = {owner for code, owner in found if code != "differs"}
     return [(code, owner) for code, owner in found if code != "differs" or owner not in said]
 
@@ -133,9 +142,14 @@ def of_host(own: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _code(value: Any, other: Any, pid: int, folder: str) -> str:
-    if isinstance(value, str) and isinstance(other, str) and folder in other:
+def _code(value: Any, other: Any, pid: int, folder: str, made: Collection[str]) -> str:
+    text, of_other = (
+        os.fsdecode(one) if type(one) is bytes else str(one) for one in (value, other)
+    )
+    if type(other) in (str, bytes) and folder in of_other:
         return "folder"
+    if any(path in text and path not in of_other for path in made):
+        return "made"
     texts = re.findall(r"\d+", f"{value!r}"), re.findall(r"\d+", f"{other!r}")
     return "pid" if str(os.getppid()) in texts[0] and str(pid) in texts[1] else "differs"
 
@@ -157,6 +171,7 @@ def values() -> dict[str, Any]:
     hidden: tuple[object, ...] = (
         *(os.environ, os.environb, sys.modules, sys.argv, found),
         *(FileFinder, PathFinder),  # they are watched (`recording`)
+        *search_paths(),
     )
     seen = {id(one) for one in hidden}
     held: list[Any] = []  # so that no other object gets its address
@@ -164,7 +179,7 @@ def values() -> dict[str, Any]:
     for name, module in sorted(sys.modules.items()):
         if issubclass(type(module), types.ModuleType) and name.partition(".")[0] not in _OWN:
             seen.add(id(module))
-            todo.append((module.__dict__, name))
+            todo.append((names_of(module), name))
     while todo:
         one, path = todo.popleft()
         if issubclass(type(one), _KEYED):

@@ -140,7 +140,15 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         ImageFailed: not all of that can be recorded.
     """
     from pasture.own_values import generators
-    from pasture_image.inside import loops, observing, output, process_state, program, recording
+    from pasture_image.inside import (
+        begin,
+        loops,
+        observing,
+        output,
+        process_state,
+        program,
+        recording,
+    )
     from pasture_image.inside.trial import Trial
     from pasture_image.inside.variables import VariablesRead
 
@@ -171,6 +179,7 @@ def _load(order: Order, environ: int, close: list[int], record: int) -> None:
         load_s = monotonic() - began_s
         changed = process_state.changed(before, process_state.read())
         observing.note(Note("state", words) for words in changed)
+        begin.asked_signals = frozenset(observing.signals)
         _compare(trial, record, load_s)
     for number in taken:
         posix.close(number)
@@ -202,7 +211,7 @@ def _warm(order: Order, variables: VariablesRead) -> None:
 
 def _compare(trial: Trial, record: int, load_s: float) -> None:
     """Take over what a second load has shown; it is left out where that load fails."""
-    from pasture_image.inside import begin, made, observing, program, variables
+    from pasture_image.inside import begin, observing, program, variables
 
     outcome = trial.outcome(load_s)
     if outcome is None:
@@ -211,12 +220,11 @@ def _compare(trial: Trial, record: int, load_s: float) -> None:
     variables.narrow(outcome.walks, outcome.asked)
     program.set_in_c.update(outcome.set_in_c)
     program.questions = tuple(program.Question(*question) for question in outcome.questions)
-    compared = trial.compared(record, load_s)
-    differ = {owner for _, one in compared.kept for owner in (one, one.rpartition(".")[0])}
+    kept = trial.compared(record, load_s)
+    differ = {owner for _, one in kept for owner in (one, one.rpartition(".")[0])}
     program.readers = tuple(sorted({*outcome.readers} | differ.intersection(outcome.askers)))
     observing.note(Note("arguments", reader) for reader in program.readers)
-    observing.note(n for n in compared.kept if n.code != "folder" or not program.has_folder(n[1]))
-    observing.note(Note("made", one) for one in made.keep(compared.made))
+    observing.note(n for n in kept if n.code != "folder" or not program.has_folder(n[1]))
 
 
 def load(name: str) -> ModuleType:

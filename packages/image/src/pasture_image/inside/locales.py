@@ -33,7 +33,7 @@ _NAMES = frozenset((*LOCALE, "LANG", "LANGUAGE"))
 _ENCODINGS = ("UTF-8", "utf8")
 
 answers: dict[tuple[Callable[..., Any], tuple[Any, ...]], Any] = {}
-"""What modules have asked of the locale, and what it was."""
+"""What modules have asked, and what it was (`observing`)."""
 
 _of_build: Mapping[str, str] = {}
 _coerced: Mapping[str, str] = {}
@@ -55,13 +55,16 @@ def begin_program() -> None:
     Raises:
         RuntimeError: the interpreter has to do it.
     """
-    if _set_in(os.environ) != _of_build:
+    is_other = _set_in(os.environ) != _of_build
+    if is_other:
         _take_locale()
-        _ask_again()
     else:
         os.environ.update(_coerced)
     if os.environ.get("HOME") != _home:
         _take_home()
+    for (ask, args), answer in answers.items():
+        if (is_other or ask.__module__ == "site") and ask(*args) != answer:
+            raise RuntimeError(f"a module has asked {ask.__name__}(), which is another one now")
 
 
 def _set_in(environ: Mapping[str, str]) -> dict[str, str]:
@@ -90,12 +93,6 @@ def _take_locale() -> None:
         streams.errors = "surrogateescape" if escapes else "strict"
     fields: Any = type(sys.flags).__match_args__
     native().set_utf8_mode(sys.flags, fields.index("utf8_mode"), is_utf8, streams.errors)
-
-
-def _ask_again() -> None:
-    for (ask, args), answer in answers.items():
-        if ask(*args) != answer:
-            raise RuntimeError(f"a module has asked {ask.__name__}(), which is another one now")
 
 
 def _set(name: str) -> str | None:

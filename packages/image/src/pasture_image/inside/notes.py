@@ -29,16 +29,15 @@ SENTENCES = {
     "that its library names",
     "arguments": "{} read the program's arguments while loading: python runs all programs but `-c` "
     "without arguments; do not preload it",
-    "folder": "{} asks for the working directory",
+    "folder": "{} asks for the working directory, or keeps the search path",
     "network": "{} asks the network while loading",
     "filesystem": "{} asks for a file system's state while loading",
     "memory": "{} asks how much memory there is while loading",
     "kernel": "{} was read while modules were loaded",
-    "process": "{} asks for its process's state while loading",
+    "process": "{} asks for its process's state, or for its streams, while loading",
     "pid": "{} holds the id of its process: programs get that of another one",
     "differs": "{} differs from load to load: programs get what it was when modules were loaded",
-    "made": "{}, a folder that modules made while they were loaded, by another name each time: one "
-    "program at a time has it, and python runs the others",
+    "made": "{} holds the name of a file or folder that is another one for each load",
     "terminal": "modules asked while loading whether {} is a terminal: python runs programs where "
     "it is one",
     "output": "{} prints while it is loaded",
@@ -49,7 +48,8 @@ SENTENCES = {
 }
 
 REFUSED = frozenset((
-    *("folder", "network", "filesystem", "memory", "kernel", "process", "output", "state"),
+    *("folder", "network", "filesystem", "memory", "kernel", "process", "output", "state",
+      "made"),
 ))  # fmt: skip
 """Of `SENTENCES`: what no start can compare. No image is made, unless it is allowed by this name:
 then programs get what it was for the build."""

@@ -12,6 +12,8 @@ import _locale
 import gettext
 import locale
 import os
+import signal
+import site
 import sys
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -28,9 +30,15 @@ _OF_LOCALE = (
     *((_locale, name) for name in ("setlocale", "nl_langinfo", "getencoding")),
     (locale, "getpreferredencoding"),
     (gettext, "find"),
+    *((site, name) for name in ("getuserbase", "getusersitepackages")),
 )
-"""What gives away the locale of characters, and which translations there are; other categories are
-those of C until a program sets them."""
+"""What gives away the locale of characters, which translations there are, where the user's packages
+are. Other categories are C's until a program sets them."""
+_OF_SIGNALS = ("getsignal", "pthread_sigmask")
+_OWN = ("pasture", "pasture_image")
+
+signals: set[int] = set()
+"""Whose handlers modules have asked for; 0 for which signals are blocked."""
 
 sets_locale = False
 """Whether modules have set the locale."""
@@ -79,7 +87,7 @@ class Observed:
         self._stand_ins = [
             (getattr(module, name), self._locale_stand_in(module, name))
             for module, name in _OF_LOCALE
-        ]
+        ] + [(getattr(signal, name), self._signal_stand_in(name)) for name in _OF_SIGNALS]
 
     def __enter__(self) -> Observed:
         self._add_hook()
@@ -131,7 +139,8 @@ class Observed:
             global sets_locale
             sets_locale |= name == "setlocale" and args[1:2] not in ((), (None,))
             answer = plain(*args, **options)
-            question = (plain, (*args, *options.values()))
+            given = (*args, *options.values())
+            question = plain, tuple(map(_kept, given))
             if is_hashable(question):
                 locales.answers[question] = answer
             else:
@@ -139,6 +148,26 @@ class Observed:
             return answer
 
         return stand_in
+
+    @staticmethod
+    def _signal_stand_in(name: str) -> Callable[..., Any]:
+        plain = getattr(signal, name)
+
+        def stand_in(*args: Any) -> Any:
+            found = plain(*args)
+            asker = str(sys._getframe(1).f_globals.get("__name__"))
+            if asker.partition(".")[0] not in _OWN:
+                signals.add(args[0] if name == "getsignal" else 0)
+            return found
+
+        return stand_in
+
+
+def _kept(argument: Any) -> object:
+    """An argument as it can be asked again."""
+    if isinstance(argument, list):
+        return tuple(argument)
+    return frozenset(argument) if isinstance(argument, set) else argument
 
 
 def replace(one: object, other: object) -> None:

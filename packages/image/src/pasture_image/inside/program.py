@@ -7,6 +7,7 @@ are as empty as where a program is `-c "import ..."`.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -64,10 +65,20 @@ _is_main_kept = True
 _main_names: tuple[str, ...] = ()
 _folders: list[tuple[dict[str, Any], str]] = []
 """Names of modules for the working directory, with the dictionary of each."""
+_start_paths: list[list[str]] = []
+_paths: list[list[str]] = []
+"""Copies of the search path that are older than the load, and that it has made."""
 readers: Sequence[str] = ()
 """Modules that have read the arguments while they were loaded; not known without a second load."""
 questions: Sequence[Question] = ()
 """What others have asked of them."""
+
+
+def names_of(module: ModuleType) -> dict[str, Any]:
+    """A module's dictionary, whatever a class of its own says that it is (as py's does)."""
+    slot: Any = vars(ModuleType)["__dict__"]
+    found: dict[str, Any] = slot.__get__(module)
+    return found
 
 
 def has_folder(name: str) -> bool:
@@ -83,10 +94,34 @@ def begin_loading() -> None:
     if not sys.flags.safe_path and sys.path and sys.path[0] == "":
         del sys.path[0]  # `-c` has put the current directory first
     _path = tuple(sys.path)
+    _start_paths.extend(search_paths())
     _argv[:] = LOADING
     sys.orig_argv[-2:] = [""]
     _names = frozenset(sys.modules["__main__"].__dict__)
     _held = _references()
+
+
+def search_paths() -> list[list[str]]:
+    """Lists that the load has made of the search path as it was when it began."""
+    path = list(_path)
+    own = {id(one) for one in (path, sys.path, *_start_paths)}
+    return [
+        one
+        for one in gc.get_objects()
+        if type(one) is list
+        and id(one) not in own
+        and len(one) == len(path)
+        and {*map(type, one)} == {str}
+        and one == path
+    ]
+
+
+def add_folder(folder: str) -> None:
+    """Put a folder first on the search path, as the interpreter puts a program's there."""
+    global _path
+    if not sys.flags.safe_path:
+        sys.path.insert(0, folder)
+        _path = tuple(sys.path)
 
 
 def end_loading() -> None:
@@ -103,12 +138,13 @@ def end_loading() -> None:
         )
     here = os.getcwd()  # noqa: PTH109
     _folders.extend(
-        (module.__dict__, name)
+        (names_of(module), name)
         for module in list(sys.modules.values())
         if issubclass(type(module), ModuleType)
-        for name, value in list(module.__dict__.items())
+        for name, value in list(names_of(module).items())
         if type(value) is str and value == here
     )
+    _paths.extend(search_paths())
     if not native().find_arguments():
         raise ImageFailed("the arguments that Py_GetArgcArgv() gives were not found")
     _main_names = main_names()
@@ -140,9 +176,12 @@ def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
         names[name] = os.getcwd()  # noqa: PTH109
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
         sys.modules.update(dict.fromkeys(_main_names, main_program.made_module()))
+    folder = None if sys.flags.safe_path else _folder(argv[0])
+    if folder is not None:
+        for path in _paths:
+            path.insert(0, folder)
     if sys.flags.safe_path or not (_in_front or _adds_directory):
         return True
-    folder = _folder(argv[0])
     if _adds_directory and folder and (here := _folder("-m")) not in (None, folder):
         sys.path.insert(_in_front, here)
     if folder is not None:

@@ -92,16 +92,48 @@ def counted(lookups: Iterable[Lookup]) -> Iterator[Counted]:
             listing.discard(lookup.thread)
 
 
-def of_modules(number: int) -> list[Lookup]:
-    """Those that count while modules are loaded, of all that a record has by now."""
-    return [lookup for lookup, _, is_loading, _ in counted(parsed(read(number))) if is_loading]
+def made(number: int) -> set[str]:
+    """What modules have made while they were loaded, of all that a record has by now."""
+    return {
+        lookup.path
+        for lookup, _, is_loading, _ in counted(parsed(read(number)))
+        if is_loading and lookup.error in NOT_THERE and writes(lookup)
+        if os.path.lexists(lookup.path)
+    }
 
 
 def writes(lookup: Lookup) -> bool:
-    return lookup.call == "write" or (lookup.call == "open" and bool(lookup.flags & _WRITES))
+    """Whether it may change a file: not one that is not there and would not be made."""
+    if lookup.call == "open":
+        return bool(lookup.flags & (os.O_CREAT if lookup.error in NOT_THERE else _WRITES))
+    return lookup.call == "write"
 
 
 def _plain(path: str) -> str:
     """Without what changes nothing in it."""
     path = re.sub(r"/(\.?/)+", "/", path)
     return path.removesuffix("/.").rstrip("/") or "/"
+
+
+# -- how a file is known to be the same
+
+FileTimes = tuple[str, int, int, int, int]
+"""Path of a file, when it was changed, its size, its inode, its device."""
+
+Times = list[int]
+MISSING: Times = [0, 0, 0, 0]
+
+
+def times_of(path: str) -> Times:
+    """When a file was changed, its size, its inode, its device; all 0 if it is not there."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - hundreds at a time, while a program waits
+    except (OSError, ValueError):
+        return MISSING
+    return [status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev]
+
+
+def file_times(path: str) -> FileTimes:
+    """The times of a file, with its path."""
+    changed, size, inode, device = times_of(path)
+    return path, changed, size, inode, device

@@ -20,7 +20,7 @@ from pasture.sealing import exit, gc_settings
 from pasture.sealing.policy import POLICIES
 from pasture.sealing.report import hide_report
 from pasture.sealing.steps import HEAP_STEPS, StepResult
-from pasture_image.inside import begin, eager, end, loops
+from pasture_image.inside import begin, eager, end, loops, program
 
 _OWN = ("pasture", "pasture_image")
 _STEPS = tuple(step for step in POLICIES["seal"].heap if step != "huge-pages")
@@ -107,7 +107,7 @@ def _is_own(name: str) -> bool:
 def _named(module: Any) -> set[str]:
     """Modules of pasture that are in another one's names, or have made what is."""
     found = set()
-    for value in list(module.__dict__.values()):
+    for value in list(program.names_of(module).values()):
         if type(value) is ModuleType:
             found.add(value.__name__)
         elif type(value) is FunctionType or issubclass(type(value), type):

@@ -15,9 +15,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from pasture_image.inside import memory
+from pasture_image.inside import memory, program
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.arguments import Arguments, stand_in
 from pasture_image.inside.notes import Note
@@ -54,18 +54,6 @@ class Outcome:
         return state if same and "random" in sys.modules else None
 
 
-class Compared(NamedTuple):
-    """What a comparison of both loads has found.
-
-    Attributes:
-        kept: what modules keep of their process.
-        made: folders and files, with the attributes that keep them (`made.found`).
-    """
-
-    kept: list[Note]
-    made: list[tuple[str, str]]
-
-
 class Trial:
     """A process that waits until it is wanted."""
 
@@ -97,7 +85,7 @@ class Trial:
             return None
         return Outcome(**json.loads(data))
 
-    def compared(self, record: int, load_s: float) -> Compared:
+    def compared(self, record: int, load_s: float) -> list[Note]:
         """What modules keep of their process; compared in a process of its own.
 
         Args:
@@ -106,15 +94,13 @@ class Trial:
         """
 
         def compare() -> bytes:
-            from pasture_image.inside import kept, made  # not in the image
-            from pasture_image.inside.record import of_modules
+            from pasture_image.inside import kept  # not in the image
+            from pasture_image.inside import record as recorded
 
             own, second = kept.values(), kept.read(self._kept)
             differ = kept.differing(own, second[-1], second[-2])
-            new = made.found(own, second[-1], differ, of_modules(record))
-            owners = {owner for _, owner in new}
-            notes = [one for one in kept.notes(own, second, differ) if one[1] not in owners]
-            return json.dumps([notes + kept.of_host(own), new]).encode()
+            notes = kept.notes(own, second, differ, recorded.made(record))
+            return json.dumps(notes + kept.of_host(own)).encode()
 
         environ, close = self._given
         apart = Apart(compare, environ, [number for number in close if number != record])
@@ -123,8 +109,7 @@ class Trial:
             why = "it takes too long" if data is None else "see above"
             said = f"what differs from load to load is not known: {why}"
             print(said, file=sys.stderr, flush=True)
-        notes, new = json.loads(data or b"[[], []]")
-        return Compared([Note(*note) for note in notes], [(path, by) for path, by in new])
+        return [Note(*note) for note in json.loads(data or b"[]")]
 
     def __enter__(self) -> Trial:
         return self
@@ -148,11 +133,11 @@ def _report(load: Callable[[], object], file: int) -> bytes:
 
     arguments = _differ()
     with Names() as names:
-        held = in_c()
+        held, folder = in_c(), os.getcwd()  # noqa: PTH109
         load()
         generator = random.getstate()
         set_in_c = {n: v for n, v in in_c().items() if held.get(n) != v and os.environ.get(n) != v}
-        are_kept = kept.write(file, MARKS)
+        are_kept = kept.write(file, MARKS, folder)
     walks = {
         module: (sorted(walk.begins), sorted(walk.contains))
         for module, walk in names.walks.items()
@@ -170,6 +155,7 @@ def _differ() -> Arguments:
         os.dup2(null, number)
     os.close(null)
     os.chdir(f"{os.getcwd()}-2")  # noqa: PTH109 - `build.process` has made it
+    program.add_folder(os.getcwd())  # noqa: PTH109
     return stand_in()
 
 
