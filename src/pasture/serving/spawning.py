@@ -114,7 +114,7 @@ def _forked_or(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def start(process: Any) -> Any:
         server: Any = forkserver._forkserver
         if server._forkserver_pid is None and server._preload_modules == ["__main__"]:
-            from multiprocessing import popen_spawn_posix  # tells pasture[auto] of a spawn
+            from multiprocessing import popen_spawn_posix  # pasture[auto] sees a spawn by it
 
             _forks_only.on = True
             try:
