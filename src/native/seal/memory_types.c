@@ -209,7 +209,9 @@ bool
 memory_types_is_registered(PyTypeObject *type)
 {
     for (size_t i = 0; i < registered.count; i++) {
-        if (((PyWeakReference *)registered.refs[i])->wr_object == (PyObject *)type) {
+        PyObject *target = cpy_weakref_target(registered.refs[i]);
+        Py_XDECREF(target);
+        if (target == (PyObject *)type) {
             return true;
         }
     }
@@ -244,8 +246,12 @@ memory_types_register(PyTypeObject *type)
         return -1;
     }
     registered.refs = more;
-    more[registered.count] = PyWeakref_NewRef((PyObject *)type, NULL);
-    return more[registered.count] == NULL ? -1 : (registered.count++, 0);
+    PyObject *ref = PyWeakref_NewRef((PyObject *)type, NULL);
+    if (ref == NULL) {
+        return -1;
+    }
+    more[registered.count++] = ref;
+    return 0;
 }
 
 void

@@ -1,6 +1,6 @@
 """The lines that make threads, locks and connections while an application is imported.
 
-Audit events name what is made, the callers' frames where. Keeps numbers and texts, never the
+Audit events name what is made; frames of the callers say where. Keeps numbers and texts, never the
 objects themselves. Source: the table of audit events of CPython's documentation.
 """
 

@@ -34,7 +34,7 @@ class Forking(ForkContext):
             ignores stays ignored where this says SIG_DFL, as it does through exec.
         let_go: called in each child, to close the parent's resources.
         ends_within_s: time for workers to end, in a parent that terminates the rest when the first
-        has ended.
+            has ended.
     """
 
     def __init__(

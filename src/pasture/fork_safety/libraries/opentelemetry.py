@@ -6,7 +6,7 @@ and logs. It does neither for metrics:
 - A fork in the middle of an export leaves the reader's lock locked. The worker's metrics never
   leave, and its end waits for them for 30 s.
 - Counts that the parent has not reported yet are reported by each child, too. Repaired for readers
-that report differences (delta); sums since the start (cumulative) do not show whose they are.
+  that report differences (delta); sums since the start (cumulative) do not show whose they are.
 
 Source: opentelemetry-sdk 1.45, sdk/metrics/_internal: export/__init__.py
 (`PeriodicExportingMetricReader`), measurement_consumer.py, _view_instrument_match.py (`collect`).
