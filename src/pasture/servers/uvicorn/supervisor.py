@@ -127,7 +127,7 @@ class SealingSupervisor(Multiprocess):
             as_in_uvicorn(self._application, config),
             self._settings,
             host=host_at(config.host, config.port),
-            protocol=Protocol.ASGI,  # uvicorn has wrapped another kind
+            protocol=Protocol.ASGI,  # uvicorn has wrapped WSGI applications
             shared=self._lifespan,
         )
 

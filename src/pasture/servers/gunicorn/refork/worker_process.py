@@ -178,7 +178,7 @@ def _live_as_mold(arbiter: Any, worker: Any, promotable: Promotable) -> Start | 
         channel.send("refused", why=str(refusal))
         promotable.wake_arbiter()
         return None
-    arbiter.cfg.set("initgroups", False)  # the seal is done, and the steps are not allowed any more
+    arbiter.cfg.set("initgroups", False)  # done already, and not allowed any more
     worker.tmp.notify()
     if not channel.send("sealed", report=str(report)):
         return None
