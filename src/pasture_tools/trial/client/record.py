@@ -35,7 +35,7 @@ class Exchange:
     content: bytes | None = None  # the body, decoded; None without one to compare
     media_type: str = ""
     error: str = ""  # the client's error, without an answer
-    timed_out: bool = False  # "" unless the request failed
+    timed_out: bool = False  # the answer is unknown then
 
 
 class Record:
