@@ -98,8 +98,8 @@ def test_a_factory_that_workers_of_a_class_call_is_left_to_them(serve):
         app="factory_app:make",
     )
     assert (
-        "warm-up: left out: how workers of the class factory_app.FactoryWorker call what they load "
-        "is not known\n" in server.log
+        "warm-up: left out: how workers of the class factory_app.FactoryWorker call the application "
+        "is unknown\n" in server.log
     )
     server.wait_for(lambda: server.log.count("made in") >= 2, "two applications")
     made = re.findall(r"made in (\d+) of (\d+) arguments", server.log)

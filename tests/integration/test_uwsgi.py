@@ -466,9 +466,7 @@ def test_after_a_failed_probe_uwsgi_is_plain_and_said_to_load_before_the_fork(se
     )
     server.wait_for(lambda: server.log.count("spawned uWSGI worker") == 2, "a start")
     assert "pasture: probe: GET /lost: raises ConnectionResetError: " in server.log
-    assert (
-        "pasture: without pasture, too, uWSGI loads the application before it forks" in server.log
-    )
+    assert "pasture: uWSGI loads the application before it forks without pasture, too" in server.log
     assert "pasture: no seal: plain, because the probe failed: GET /lost" in server.log
     assert server.log.count(SEALED) == 1
 
