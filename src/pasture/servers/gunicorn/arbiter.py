@@ -128,7 +128,9 @@ class SealingArbiter(Arbiter):  # type: ignore[misc]
     def _start_once(self, application: Any) -> None:
         """Start an ASGI application here; from now on workers serve the started one."""
         if protocol_of(self.worker_class, application) is not Protocol.ASGI:
-            self.log.warning("pasture: %s is not an ASGI application: it has no lifespan", self.app)
+            self.log.warning(
+                "pasture: the application is not an ASGI application: it has no lifespan"
+            )
             return
         try:
             from pasture.serving.lifespan import start_once  # imported now: it is sealed in
