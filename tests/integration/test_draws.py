@@ -70,6 +70,18 @@ def test_numpys_generator_stays_as_the_program_has_seeded_it_and_is_reported(see
     assert "numpy's generator, which the program has seeded, is the same" in hazards[0]
 
 
+@pytest.mark.parametrize(
+    ("call", "is_shared"), [("threading.Event().wait", False), ("lambda: time.sleep(60)", True)]
+)
+def test_sqlites_generator_stays_where_a_thread_may_hold_sqlites_locks(
+    call: str, is_shared: bool
+) -> None:
+    start = f"threading.Thread(target={call}, daemon=True).start()"
+    quiet = "import threading, time, warnings; warnings.simplefilter('ignore')"
+    names, _ = shared(after=f"{quiet}; {start}")
+    assert ("sqlite3" in names) == is_shared
+
+
 def test_generators_that_the_program_made_before_stay_as_they_are_in_children_without_pasture() -> (
     None
 ):

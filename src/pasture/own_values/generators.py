@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from _thread import get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType
@@ -29,11 +30,13 @@ from pasture.reasons import Hazard, Reason
 _Generate = Callable[[], tuple[bytes, int | None]]
 
 
+_LIBRARY = f"{os.path.dirname(os.__file__)}{os.sep}"  # noqa: PTH120
 _observer = Observer()
 _of_numpy = numpy_generators.Found()
 _is_torch_renewed = False
 _owner = 0
 _hooked = False
+_was_free = True
 _modules = 0
 """Number of modules before the first load."""
 _has_loaded = False
@@ -77,7 +80,7 @@ def settle() -> None:
     """Have each child renew generators that seeded themselves while observed. Before the seal."""
     global _owner, _hooked, _has_loaded, _hazards, _of_numpy, _is_torch_renewed
     if not _hooked:
-        os.register_at_fork(after_in_child=renew_in_child)
+        os.register_at_fork(before=_look_at_threads, after_in_child=renew_in_child)
         _hooked = True
     _owner = os.getpid()
     _has_loaded = _has_loaded or len(sys.modules) > _modules
@@ -121,7 +124,7 @@ def renew(*, other_machine: bool = False) -> None:
         return
     if "uuid" in sys.modules:  # which may have made an identifier
         _renew_uuid(sys.modules["uuid"], other_machine)
-    if "_sqlite3" in sys.modules:
+    if "_sqlite3" in sys.modules and _was_free and _is_sqlite_free():
         _renew_sqlite(sys.modules["_sqlite3"])
 
 
@@ -140,6 +143,23 @@ def _seeded(library: str, call: str) -> Hazard:
         Reason.GENERATOR,
         fate="is the same in all workers",
     )
+
+
+def _look_at_threads() -> None:
+    global _was_free
+    _was_free = _is_sqlite_free()
+
+
+def _is_sqlite_free() -> bool:
+    """Whether no other thread can be in SQLite: its locks would stay locked in a child.
+
+    A thread that waits in a module of the standard library is not. Where C code has forked, the
+    parent's threads are still listed in the child.
+    """
+    others = {**sys._current_frames()}
+    others.pop(get_ident(), None)
+    files = [frame.f_code.co_filename for frame in others.values()]
+    return all(one.startswith(_LIBRARY) and "-packages" not in one for one in files)
 
 
 def _renew_sqlite(library: ModuleType) -> None:
