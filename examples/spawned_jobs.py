@@ -8,24 +8,11 @@ pasture run --fork-spawned --preload sklearn.ensemble,sklearn.datasets -- \
 import os
 import sys
 import time
-from pathlib import Path
 
 from joblib import Parallel, delayed
+from processes import kib, tree
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
-
-
-def kib(pid, field):
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith(field))
-
-
-def tree(pid):
-    below = Path(f"/proc/{pid}/task").glob("*/children")
-    return [
-        pid,
-        *(each for file in below for one in file.read_text().split() for each in tree(one)),
-    ]
 
 
 def fit(seed):

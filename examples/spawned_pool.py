@@ -9,23 +9,11 @@ import importlib
 import os
 import sys
 import time
-from pathlib import Path
+
+from processes import kib, tree
 
 WORKERS = 4
 RECORDS = [{"id": number, "name": f"name {number}"} for number in range(60_000)]
-
-
-def kib(pid, field):
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) for line in lines if line.startswith(field))
-
-
-def tree(pid):
-    below = Path(f"/proc/{pid}/task").glob("*/children")
-    return [
-        pid,
-        *(each for file in below for one in file.read_text().split() for each in tree(one)),
-    ]
 
 
 def read(_):
