@@ -147,7 +147,7 @@ def _seeded(library: str, call: str) -> Hazard:
 
 def _look_at_threads() -> None:
     global _was_free
-    _was_free = _is_sqlite_free()
+    _was_free = "_sqlite3" not in sys.modules or _is_sqlite_free()
 
 
 def _is_sqlite_free() -> bool:
