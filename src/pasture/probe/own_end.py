@@ -11,7 +11,10 @@ import atexit
 import contextlib
 import threading
 import weakref
+from time import perf_counter
 from typing import Any
+
+_THREADS_S = 0.5
 
 
 def forget_the_parents() -> None:
@@ -23,10 +26,16 @@ def forget_the_parents() -> None:
 
 
 def take(*, hangs: bool) -> None:
-    """End as a worker does. If a step `hangs`, threads are not waited for."""
-    own: Any = threading
+    """End as a worker does. If a step `hangs`, so may a thread: the wait for them is short."""
+    wait: Any = _wait_a_while if hangs else threading._shutdown  # type: ignore[attr-defined]
     finalizers: Any = weakref.finalize
-    steps = (own._shutdown, atexit._run_exitfuncs, finalizers._exitfunc)
-    for step in steps[1:] if hangs else steps:
+    for step in (wait, atexit._run_exitfuncs, finalizers._exitfunc):
         with contextlib.suppress(BaseException):  # the next step is taken all the same
             step()
+
+
+def _wait_a_while() -> None:
+    deadline_s = perf_counter() + _THREADS_S
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join(max(deadline_s - perf_counter(), 0))

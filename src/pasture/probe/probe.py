@@ -72,37 +72,34 @@ def probe(
         KeyboardInterrupt: the process was asked to end, and the probe was ended.
     """
     begin = perf_counter()
-    read_end = write_end = -1
     parent = os.getpid()
     listener = _Listener(begin + LIMIT_S)
 
     # A signal that asks the process to end must find the guard, which ends the probe.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
-        read_end, write_end = os.pipe()
-        with _without_handler_of_sigchld() as handler:
-            _flush()
-            pid = os.fork()
-            if pid == 0:  # without the parent's exit
+        ends = os.pipe()
+        with os.fdopen(ends[0], "rb", 0) as reader, os.fdopen(ends[1], "wb", 0) as writer:
+            with _without_handler_of_sigchld() as handler:
+                _flush()
+                pid = os.fork()
+                if pid == 0:  # without the parent's exit
+                    try:
+                        reader.close()
+                        _prepare_child(parent, mask, handler)
+                        Replay(served, expected, writer.fileno(), begin + LIMIT_S).run(play)
+                    except BaseException:
+                        log.exception("probe")
+                    finally:
+                        _flush()
+                        os._exit(0)
+                writer.close()
                 try:
-                    os.close(read_end)
-                    _prepare_child(parent, mask, handler)
-                    Replay(served, expected, write_end, begin + LIMIT_S).run(play)
-                except BaseException:
-                    log.exception("probe")
+                    _listen(pid, reader.fileno(), listener, mask)
                 finally:
-                    _flush()
-                    os._exit(0)
-            os.close(write_end)
-            write_end = -1
-            try:
-                _listen(pid, read_end, listener, mask)
-            finally:
-                reaped(pid)
+                    reaped(pid)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for file in filter(lambda number: number >= 0, (read_end, write_end)):
-            os.close(file)
     listener.report.seconds = perf_counter() - begin
     return listener.report
 
