@@ -69,24 +69,13 @@ def resident_kb(name: str) -> int:
 def measure(kind: str, objects: int, *, shuffled: bool) -> dict[str, float]:
     """Seconds of processor time by what took them, and the peak of resident memory as a ratio."""
     import pasture
-    from pasture.sealing import huge_pages
 
     heap = build(kind, objects, shuffled=shuffled)
     gc.collect()
     found = {"collection": processor_seconds(gc.collect)}
     Path("/proc/self/clear_refs").write_text("5")
     before = resident_kb("VmRSS")
-    collapse, spent = huge_pages.collapse, []
-
-    def timed() -> dict[str, int]:
-        counts: list[dict[str, int]] = []
-        spent.append(processor_seconds(lambda: counts.append(collapse())))
-        return counts[0]
-
-    huge_pages.collapse = timed
     found["seal"] = processor_seconds(pasture.seal)
-    huge_pages.collapse = collapse
-    found["huge"] = sum(spent)
     found["peak"] = resident_kb("VmHWM") / before
     found["again"] = processor_seconds(pasture.seal)
     return found if heap else {}
@@ -116,9 +105,7 @@ def main(objects: int, rounds: int, only: tuple[str, str] | None) -> None:
         "heap",
         "collection, s",
         "seal, s",
-        "of it huge pages, s",
         "of a collection",
-        "without huge pages",
         "again, of the first",
         "peak",
     ):
@@ -128,9 +115,7 @@ def main(objects: int, rounds: int, only: tuple[str, str] | None) -> None:
             f"{kind}, {order}",
             spread_of(row["collection"] for row in rows).text(),
             spread_of(row["seal"] for row in rows).text(),
-            spread_of(row["huge"] for row in rows).text(),
             spread_of(row["seal"] / row["collection"] for row in rows).text(),
-            spread_of((row["seal"] - row["huge"]) / row["collection"] for row in rows).text(),
             spread_of(row["again"] / row["seal"] for row in rows).text(),
             spread_of(row["peak"] for row in rows).text(),
         )

@@ -1,4 +1,4 @@
-"""DataLoader with workers that are forked: stock, sealed before and after CUDA, in small pages."""
+"""DataLoader with workers that are forked: stock, sealed before and after CUDA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from benchmarks.gpu.machine import PROGRAMS, Machine
 
-WAYS = ("stock", "small", "after", "before")
+WAYS = ("stock", "after", "before")
 FIGURES = ("items_per_second", "workers_processor_s", "start_s", "pss_mb", "seal_s")
 ROUNDS = 2
 

@@ -379,23 +379,11 @@ def trim() -> int:
         Bytes of pools; 0 where pymalloc does not serve objects, and before CPython 3.13.
     """
 
-def collapse(huge_bytes: int, min_ranges: int, limit_ns: int, /) -> dict[str, int]:
-    """Put memory of this process alone into huge pages (madvise(2), MADV_COLLAPSE).
+def use_huge_arenas() -> None:
+    """Take pymalloc's arenas from huge pages (madvise(2)) once this process has taken 64 MiB more.
 
-    Private memory without a file, in aligned ranges of which 15 of 16 pages are in memory. Holds
-    the interpreter's lock.
-
-    Args:
-        huge_bytes: size of a huge page.
-        min_ranges: with fewer nothing is done.
-        limit_ns: time after which no other range is started, without that for which the thread
-            waits for a processor.
-
-    Returns:
-        `ranges` that are fit, `collapsed` and `refused` ones.
-
-    Raises:
-        OSError: /proc cannot be read.
+    Its children take small ones, unless they call it, too. Without effect where the system's
+    settings or the kernel allow no huge pages, or objects come from another allocator.
     """
 
 def adapt_thresholds() -> bool:

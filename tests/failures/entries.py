@@ -259,12 +259,12 @@ def hold_from_outside() -> None:
     make_shadow()
 
 
-def take_huge_pages() -> None:
-    """Of the process that asks: pages that others have, too, are left."""
-    shadow_page[:] = [bytearray(b"x") * (16 << 20)]
+def take_huge_arenas() -> None:
+    _native.use_huge_arenas()
+    arenas[:] = [b"x" * (400 + n % 2) for n in range(200_000)]  # 80 MB of small blocks
 
 
-shadow_page: list[bytearray] = []
+arenas: list[bytes] = []
 
 
 def refute(part: str) -> Callable[[], None]:
@@ -632,10 +632,7 @@ ENTRIES: dict[str, Entry] = {
     "collect_held": Entry(lambda: _native.collect(False), hold_from_outside, again=garbage),
     "instances": native("instances", (Node, dict)),
     "trim": native("trim"),
-    "collapse": native("collapse", 2 << 20, 1, 10**9),
-    "collapse_found": Entry(
-        lambda: _native.collapse(2 << 20, 1, 10**9), make_shadow, again=take_huge_pages
-    ),
+    "use_huge_arenas": Entry(take_huge_arenas, make_shadow, changes_state=True),
     "adapt_thresholds": native("adapt_thresholds", changes_state=True),
     "files": Entry(_native.files, sealed_with_a_file),
     "note_frozen_files": Entry(_native.note_frozen_files, sealed_with_a_file),

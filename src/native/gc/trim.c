@@ -8,6 +8,7 @@
 #include "trim.h"
 
 #include "../cpython/cpython.h"
+#include "../process/huge_arenas.h"
 #include "../process/mallinfo.h"
 #include "../process/os_page.h"
 #include "../process/pagemap.h"
@@ -55,6 +56,14 @@ trim_arena(uintptr_t start, cpy_pool *free_pools, void *arg)
     uint64_t entries[CPY_ARENA_BYTES / MIN_OS_PAGE_BYTES];
     if (!pagemap_read(work->pagemap, start, work->os_page_bytes, entries,
                       CPY_ARENA_BYTES / work->os_page_bytes)) {
+        return;
+    }
+    /* Giving a part back splits a huge page: that is worth while if half of it is free. */
+    size_t pools = 0;
+    for (cpy_pool *pool = free_pools; pool != NULL; pool = pool->nextpool) {
+        pools++;
+    }
+    if (huge_arenas_are_there() && pools < CPY_ARENA_BYTES / CPY_POOL_BYTES / 2) {
         return;
     }
     for (cpy_pool *pool = free_pools; pool != NULL; pool = pool->nextpool) {

@@ -8,7 +8,7 @@
 #include "../cpython/main.h"
 
 #include "exit.h"
-#include "huge_pages.h"
+#include "huge_arenas.h"
 #include "leave.h"
 #include "mappings.h"
 #include "os_page.h"
@@ -32,24 +32,10 @@ python_threads(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 }
 
 static PyObject *
-collapse(PyObject *Py_UNUSED(module), PyObject *args)
+use_huge_arenas(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    Py_ssize_t huge_bytes, min_ranges;
-    unsigned long long limit_ns;
-    huge_pages_counts counts = {0};
-    if (!PyArg_ParseTuple(args, "nnK:collapse", &huge_bytes, &min_ranges, &limit_ns)) {
-        return NULL;
-    }
-    if (huge_bytes < (Py_ssize_t)MIN_OS_PAGE_BYTES || (huge_bytes & (huge_bytes - 1)) != 0) {
-        PyErr_SetString(PyExc_ValueError, "no size of a page");
-        return NULL;
-    }
-    errno = huge_pages_collapse((size_t)huge_bytes, (size_t)min_ranges, limit_ns, &counts);
-    if (errno) {
-        return PyErr_SetFromErrno(PyExc_OSError);
-    }
-    return Py_BuildValue("{s:n,s:n,s:n}", "ranges", (Py_ssize_t)counts.ranges, "collapsed",
-                         (Py_ssize_t)counts.collapsed, "refused", (Py_ssize_t)counts.refused);
+    huge_arenas_use();
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -379,7 +365,7 @@ fail_scratch_after(PyObject *Py_UNUSED(module), PyObject *successes)
 
 PyMethodDef module_process_methods[] = {
     {"python_threads", python_threads, METH_NOARGS, NULL},
-    {"collapse", collapse, METH_VARARGS, NULL},
+    {"use_huge_arenas", use_huge_arenas, METH_NOARGS, NULL},
     {"arm_exit", arm_exit, METH_O, NULL},
     {"files", files, METH_VARARGS, NULL},
     {"before_forks", before_forks, METH_O, NULL},

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
@@ -96,6 +96,9 @@ def begin_loading(policy: Policy) -> None:
     remember_thresholds()
     if "gc-off" in policy.loading:
         gc.disable()
+    if "huge-arenas" in policy.loading:
+        with suppress(UnsupportedInterpreter):
+            native().use_huge_arenas()
     if getattr(sys, "get_lazy_imports", str)() == "all":
         from pasture.warmup import lazy_imports  # few programs have them
 

@@ -16,7 +16,7 @@ from pasture import off
 from pasture.errors import UnknownPolicy, guess
 from pasture.sealing.steps import HEAP_STEPS, NATIVE_STEPS
 
-LoadingStep = Literal["gc-off"]
+LoadingStep = Literal["gc-off", "huge-arenas"]
 """Steps in the parent, before the application is imported."""
 
 PrepareStep = Literal["warm-up", "resolve-imports", "close-connections"]
@@ -99,6 +99,7 @@ _TABLE: tuple[Policy, ...] = (
     Policy(
         "seal",
         "in most cases: saves most; give it requests for its warm-up",
+        loading=("huge-arenas",),
         prepare=("warm-up", "resolve-imports", "close-connections"),
         heap=tuple(step for step in HEAP_STEPS if step != "trace-code"),
         in_child=("gc-on", "full-out-of-line"),

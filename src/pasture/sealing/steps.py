@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import FIRST_IMMORTAL, left_out, native
-from pasture.sealing import containers, dead, huge_pages, memory_types
+from pasture.sealing import containers, dead, memory_types
 from pasture.sealing.headroom import Peak
 from pasture.sealing.memory_types import TypeCount
 
@@ -150,16 +150,6 @@ def _plug_pymalloc() -> Counts | StepResult:
     return counts
 
 
-def _collapse() -> StepResult:
-    counts = huge_pages.collapse()
-    if not counts["collapsed"]:
-        return StepResult(counts)
-    taken, fit = counts["collapsed"], counts["ranges"]
-    megabytes = counts["bytes"] // 1_000_000
-    of_all = f" of {megabytes * fit // taken}" if taken < fit else ""
-    return StepResult(counts, f"{megabytes}{of_all} MB in huge pages")
-
-
 HEAP_STEPS: Mapping[str, HeapStep] = {
     "collect": HeapStep(
         _collect, beside_running=True, peak=Peak(0.04), in_little_memory=_collect_built_in
@@ -194,8 +184,6 @@ HEAP_STEPS: Mapping[str, HeapStep] = {
     "plug-pymalloc": HeapStep(
         _plug_pymalloc, is_native=True, peak=Peak(0.01), holds_plugs=True, part="plugging of pools"
     ),
-    # Last: the earlier steps have written all that they write.
-    "huge-pages": HeapStep(_collapse, is_native=True),
 }
 """All steps, by their names in policies."""
 

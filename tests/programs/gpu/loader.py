@@ -2,8 +2,8 @@
 
     python loader.py WAY FILE             # FILE of records.py
 
-Ways: `stock`; `before` is sealed before CUDA is used, `after` once it is in use; `small` is `after`
-without huge pages. The last line is JSON.
+Ways: `stock`; `before` is sealed before CUDA is used, `after` once it is in use. The last line is
+JSON.
 """
 
 import argparse
@@ -13,7 +13,6 @@ import marshal
 import os
 import random
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -74,21 +73,17 @@ def processor_seconds(pid):
 
 def sealed(found):
     began = time.perf_counter()
-    policy = pasture.POLICIES["seal"]
-    if found["way"] == "small":
-        policy = replace(policy, heap=tuple(s for s in policy.heap if s != "huge-pages"))
-    report = pasture.seal(policy)
+    report = pasture.seal()
     found["seal_s"] = time.perf_counter() - began
     found["sealed"] = report.sealed
     found["steps_s"] = {step.name: round(step.seconds, 3) for step in report.steps}
-    found["huge"] = dict(report.step("huge-pages").counts) if report.step("huge-pages") else None
     found["hazards"] = [str(hazard) for step in report.steps for hazard in step.hazards]
     return report
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("way", choices=("stock", "before", "after", "small"))
+    parser.add_argument("way", choices=("stock", "before", "after"))
     parser.add_argument("file", type=Path)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=2)
@@ -104,7 +99,7 @@ def main():
         sealed(found)
     step = Step()
     step(torch.ones(4, 4), torch.ones(4, dtype=torch.int64))  # the device is in use from here on
-    if given.way in ("after", "small"):
+    if given.way == "after":
         sealed(found)
     random.seed(0)
     loader = DataLoader(

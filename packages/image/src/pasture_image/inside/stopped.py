@@ -23,8 +23,6 @@ from pasture.sealing.steps import HEAP_STEPS, StepResult
 from pasture_image.inside import begin, eager, end, loops, program
 
 _OWN = ("pasture", "pasture_image")
-_STEPS = tuple(step for step in POLICIES["seal"].heap if step != "huge-pages")
-"""What is written to a file gains nothing by huge pages."""
 
 
 def wait(inherited: list[int], report_to: int, python: str, parent: int) -> NoReturn:
@@ -69,7 +67,7 @@ def _seal() -> str:
     exit.watch()
     objects = 0
     with gc_settings.paused():
-        for name in _STEPS:
+        for name in POLICIES["seal"].heap:
             try:
                 done = HEAP_STEPS[name].work()
             except NotImplementedError:  # not on each interpreter
