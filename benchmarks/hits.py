@@ -110,7 +110,7 @@ STACKS = {
     "spaCy": Stack("spacy", "spacy", ("-c", "import spacy; print(len(spacy.blank('en')('a b')))"),
                    ("folder", "kernel")),
     "LiteLLM": Stack("litellm", "litellm", ("-c", "import litellm; print(litellm.num_retries)"),
-                     ("folder", "network", "output", "process")),
+                     ("folder", "kernel", "network", "output", "process")),
     "httpie": Stack("httpie", "httpie.core", ("-m", "httpie", "--offline", "GET", "http://a.b")),
 }  # fmt: skip
 
