@@ -71,7 +71,12 @@ def test_numpys_generator_stays_as_the_program_has_seeded_it_and_is_reported(see
 
 
 @pytest.mark.parametrize(
-    ("call", "is_shared"), [("threading.Event().wait", False), ("lambda: time.sleep(60)", True)]
+    ("call", "is_shared"),
+    [
+        ("threading.Event().wait", False),
+        ("lambda: time.sleep(60)", True),
+        ("time.sleep, args=(60,)", True),
+    ],
 )
 def test_sqlites_generator_stays_where_a_thread_may_hold_sqlites_locks(
     call: str, is_shared: bool
