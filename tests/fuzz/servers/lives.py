@@ -181,7 +181,7 @@ def left_in(folder: Path) -> set[str]:
     found = set()
     for path in folder.rglob("*"):
         if path.name not in ("notes", "application.py", "echo") and path.is_file():
-            name = re.sub(r"\d+|(?<=tmp)\w+", "N", path.name)
+            name = re.sub(r"(?<=tmp)\w+|\d+", "N", path.name)
             lines = path.read_text(errors="replace").splitlines() if path.suffix == ".txt" else []
             found |= {f"{name} {path.stat().st_mode:o}", *(f"{name}: {line}" for line in lines)}
     return found
