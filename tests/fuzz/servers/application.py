@@ -38,6 +38,7 @@ SERVING = '''
 import re, threading, time
 import holding_app
 STEPS, DONE, HOLDINGS, TURN = [], set(), {}, threading.Lock()
+CHANCE = r"(?<=wgunicorn-)\\w+|/dev/shm/[^ ]+|/memfd:own|[0-9]+"  # each worker's own memory
 
 def open_files():
     """Of what kind they are, without pasture's own and the pipe of a spawned process's tracker."""
@@ -50,7 +51,7 @@ def open_files():
             continue
         is_chance = {is_asgi} and "socket" in target  # how many clients are still connected
         if not is_chance and "memfd:pasture" not in target:
-            found.append(re.sub(r"(?<=wgunicorn-)\\w+|[0-9]+", "N", target))
+            found.append(re.sub(CHANCE, "N", target))
     return {target: found.count(target) for target in sorted(found)}
 
 def note_state():
