@@ -134,12 +134,13 @@ def main(
         replay(python, replayed)
     RESULTS.mkdir(parents=True, exist_ok=True)
     tally = Tally(name_of(python), results or RESULTS / f"{name_of(python)}.json")
-    before = tally.failures
+    before = dict(tally.counts)
     end = time.monotonic() + 60 * minutes
-    done = tally.cases
-    run_cases(python, tally, tally.next_seed if seed is None else seed, end, shrinking)
+    first = int(before["next_seed"]) if seed is None else seed
+    run_cases(python, tally, first, end, shrinking)
     print(tally.text(), flush=True)
-    sys.exit(1 if tally.failures > before or tally.cases == done else 0)
+    has_failed = tally.counts["failures"] > before["failures"]
+    sys.exit(1 if has_failed or tally.counts["cases"] == before["cases"] else 0)
 
 
 if __name__ == "__main__":

@@ -70,16 +70,15 @@ def test_numpys_generator_stays_as_the_program_has_seeded_it_and_is_reported(see
     assert "numpy's generator, which the program has seeded, is the same" in hazards[0]
 
 
-@pytest.mark.parametrize(
-    ("call", "is_shared"), [("threading.Event().wait", False), ("lambda: time.sleep(60)", True)]
-)
-def test_sqlites_generator_stays_where_a_thread_may_hold_sqlites_locks(
-    call: str, is_shared: bool
-) -> None:
-    start = f"threading.Thread(target={call}, daemon=True).start()"
-    quiet = "import threading, time, warnings; warnings.simplefilter('ignore')"
-    names, _ = shared(after=f"{quiet}; {start}")
-    assert ("sqlite3" in names) == is_shared
+@pytest.mark.parametrize("call", ["server.accept", "lambda: sleep(60)", "partial(sleep, 60)"])
+def test_sqlites_generator_stays_where_a_thread_may_hold_sqlites_locks(call: str) -> None:
+    waits = call == "server.accept"
+    after = f"""import socket, sys, threading, warnings; from functools import partial
+from time import sleep; warnings.simplefilter("ignore")
+server = socket.create_server(("127.0.0.1", 0))
+one = threading.Thread(target={call}, daemon=True); one.start()
+while {waits} and sys._current_frames()[one.ident].f_code.co_name != "accept": sleep(0.01)"""
+    assert ("sqlite3" in shared(after=after)[0]) != waits
 
 
 def test_generators_that_the_program_made_before_stay_as_they_are_in_children_without_pasture() -> (

@@ -61,7 +61,7 @@ MAIN = "3.14"
 CHECKED = ("tests/native", "tests/hostile", "tests/model", "tests/fuzz")
 SERVED = ("tests/image", "tests/integration", "packages/pytest-pasture/tests/integration")
 """What runs on the check build, which injects faults, and what on the extension as users get it."""
-MUTATED = ("--target", "image_manifest", "--target", "image_file", "--messages", "100000")
+MUTATED = ("--target", "image_manifest", "--messages", "100000")
 LINKED = ("counters.c", "counters.ld")
 TESTS, FAILURES = "tests", "failures"
 """What counts, each with counters of its own."""

@@ -21,7 +21,7 @@ import sys
 from _thread import get_ident
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from pasture.own_values import numpy_generators
 from pasture.own_values.seeding import Observer, seed_of_torch, torch_generator
@@ -29,16 +29,15 @@ from pasture.reasons import Hazard, Reason
 
 _Generate = Callable[[], tuple[bytes, int | None]]
 
-
 _LIBRARY = f"{os.path.dirname(os.__file__)}{os.sep}"  # noqa: PTH120
+_WAITS = ("wait", "_wait_for_tstate_lock", "join", "select", "accept", "_worker", "dequeue")
+"""Functions of the library in which threads wait; in its others C code may run what a user gave."""
 _observer = Observer()
 _of_numpy = numpy_generators.Found()
 _is_torch_renewed = False
 _owner = 0
-_hooked = False
 _was_free = True
-_modules = 0
-"""Number of modules before the first load."""
+_modules = 0  # before the first load
 _has_loaded = False
 _hazards: tuple[Hazard, ...] = ()
 
@@ -78,10 +77,9 @@ def observed(is_wanted: bool = True) -> Iterator[None]:
 
 def settle() -> None:
     """Have each child renew generators that seeded themselves while observed. Before the seal."""
-    global _owner, _hooked, _has_loaded, _hazards, _of_numpy, _is_torch_renewed
-    if not _hooked:
+    global _owner, _has_loaded, _hazards, _of_numpy, _is_torch_renewed
+    if not _owner:
         os.register_at_fork(before=_look_at_threads, after_in_child=renew_in_child)
-        _hooked = True
     _owner = os.getpid()
     _has_loaded = _has_loaded or len(sys.modules) > _modules
     found = []
@@ -153,13 +151,15 @@ def _look_at_threads() -> None:
 def _is_sqlite_free() -> bool:
     """Whether no other thread can be in SQLite: its locks would stay locked in a child.
 
-    A thread that waits in a module of the standard library is not. Where C code has forked, the
-    parent's threads are still listed in the child.
+    Where C code has forked, the parent's threads are still listed in the child.
     """
-    others = {**sys._current_frames()}
-    others.pop(get_ident(), None)
-    files = [frame.f_code.co_filename for frame in others.values()]
-    return all(one.startswith(_LIBRARY) and "-packages" not in one for one in files)
+    frames = sys._current_frames().items()
+    return all(_waits(frame.f_code) for thread, frame in frames if thread != get_ident())
+
+
+def _waits(code: CodeType) -> bool:
+    file, name = code.co_filename, code.co_name
+    return name in _WAITS and file.startswith(_LIBRARY) and "-packages" not in file
 
 
 def _renew_sqlite(library: ModuleType) -> None:

@@ -16,11 +16,7 @@ TARGETS = {
     "scoreboard": "words that workers share with their server and with readers of other users",
     "image_document": "what an image in a file says of itself, at `pasture image show` and `check`",
     "image_manifest": "descriptions of images at the reader of pasture-python, in C",
-    "image_file": "images at pasture-python itself",
 }
-
-SLOW = frozenset(("image_file",))
-"""Targets that start a program for each message: they get one for a thousand of the others'."""
 
 
 class Target(Protocol):

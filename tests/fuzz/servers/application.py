@@ -38,17 +38,20 @@ SERVING = '''
 import re, threading, time
 import holding_app
 STEPS, DONE, HOLDINGS, TURN = [], set(), {}, threading.Lock()
+CHANCE = r"(?<=wgunicorn-)\\w+|/dev/shm/[^ ]+|/memfd:own|[0-9]+"  # each worker's own memory
 
 def open_files():
-    """Of what kind they are, without pasture's own."""
-    found = []
-    for number in os.listdir("/proc/self/fd"):
+    """Of what kind they are, without pasture's own and the pipe of a spawned process's tracker."""
+    found, tracker = [], sys.modules.get("multiprocessing.resource_tracker")
+    left_out = {str(tracker and tracker._resource_tracker._fd)}
+    for number in set(os.listdir("/proc/self/fd")) - left_out:
         try:
             target = os.readlink(f"/proc/self/fd/{number}")
         except OSError:
             continue
-        if "memfd:pasture" not in target:
-            found.append(re.sub(r"(?<=wgunicorn-)\\w+|[0-9]+", "N", target))
+        is_chance = {is_asgi} and "socket" in target  # how many clients are still connected
+        if not is_chance and "memfd:pasture" not in target:
+            found.append(re.sub(CHANCE, "N", target))
     return {target: found.count(target) for target in sorted(found)}
 
 def note_state():
@@ -120,6 +123,7 @@ def server(number: int, folder: Path) -> Server:
     top += [held(name) for name in chance.sample(HELD, chance.choice((0, 0, 1, 1, 2)))]
     steps = [step(chance, maker, at == 0) for at in range(len(moves) + 1)]
     serving = SERVING.replace("{is_threaded}", str(engine == "gthread"))
+    serving = serving.replace("{is_asgi}", str(engine == "uvicorn"))
     source = [PRELUDE.format(notes=str(folder / "notes")), serving, *top, *steps]
     source += [TASKS] if engine == "celery" else []
     return Server(number, engine, chance.choice(modes), "\n".join(source) + "\n", moves)

@@ -35,6 +35,7 @@ from pasture_tools.launch.ports import free_port  # isort: skip
 
 WORKERS = 2
 LIMIT_S, ANSWER_S = 60.0, 20.0
+LEFT_S = 10.0  # for a tracker of multiprocessing, which ends after its server
 AT_ONCE = 6
 OPTIONS: Mapping[str, tuple[str, ...]] = {"auto": ("--auto={auto}",), "refork": ("--refork", "2")}
 ERROR = re.compile(r"^[\w.]*(?:Error|Exception|Warning)\b.*", re.M)
@@ -132,6 +133,9 @@ def _outcome(mode: str, one: Server, top: Path) -> Outcome:
         log, environ = started / "log", environment(named)
         with Group(command, log=log, env=environ, cwd=folder) as group:
             status, texts = _live(Serving(group, port, broker), one)
+            deadline = time.monotonic() + LEFT_S
+            while group.members() and time.monotonic() < deadline:
+                time.sleep(0.05)
             texts["left"] = f"{len(group.members())} processes"
             printed = OURS.sub(b"", log.read_bytes()).decode("utf-8", "backslashreplace")
     errors = {re.sub(r"\d+", "N", line) for line in ERROR.findall(printed)}
@@ -181,7 +185,7 @@ def left_in(folder: Path) -> set[str]:
     found = set()
     for path in folder.rglob("*"):
         if path.name not in ("notes", "application.py", "echo") and path.is_file():
-            name = re.sub(r"\d+|(?<=tmp)\w+", "N", path.name)
+            name = re.sub(r"(?<=tmp)\w+|\d+", "N", path.name)
             lines = path.read_text(errors="replace").splitlines() if path.suffix == ".txt" else []
             found |= {f"{name} {path.stat().st_mode:o}", *(f"{name}: {line}" for line in lines)}
     return found

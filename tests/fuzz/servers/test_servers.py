@@ -33,9 +33,11 @@ def test_workers_are_compared_in_no_order() -> None:
     assert noted("1", "2")["step 1", 1, "a of workers"] == "differ"
 
 
-def test_files_are_compared_by_their_lines(tmp_path: Path) -> None:
+def test_files_are_compared_by_their_lines_and_not_by_names_of_chance(tmp_path: Path) -> None:
     (tmp_path / "out.txt").write_text("a\nb\na\n")
-    assert left_in(tmp_path) == {"out.txt 100644", "out.txt: a", "out.txt: b"}
+    for name in ("tmp1a2", "tmpb34"):
+        (tmp_path / name).touch()
+    assert left_in(tmp_path) == {"out.txt 100644", "out.txt: a", "out.txt: b", "tmpN 100644"}
 
 
 def test_a_server_is_made_of_its_number_alone(tmp_path: Path) -> None:
