@@ -29,7 +29,7 @@ NAMES = (
     *("stack_end", "stack_limit_bytes", "stack_length", "stack_source", "stack_offset", "kernels"),
     *(f"kernel{n}{part}" for n in range(6) for part in ("", "_length")),
     *("vdso", "vdso_offset", "sources", "sources_at", "regions", "regions_at", "files", "files_at"),
-    *("auxv_bytes", "auxv_at", "rules_at", "python_at", "options_at", "terminals"),
+    *("auxv_bytes", "auxv_at", "rules_at", "python_at", "options_at"),
     *("folders", "folders_at", "names", "names_at"),
     *(f"{name}{end}" for name in ("facts", "dated", "searched", "questions")
       for end in ("", "_at")),

@@ -104,7 +104,7 @@ def test_a_program_has_its_own_terminals(own_images: Images) -> None:
         del own_images.environ["PASTURE_IMAGE_VERBOSE"]
         said = [line for line in lines if line.startswith(b"pasture-python: ")]
         assert [expected] == [line for line in lines if line not in said], streams
-        assert (b"it is: standard output" in b"".join(said)) == (1 in streams), said
+        assert (b"whether standard output is a terminal" in b"".join(said)) == (1 in streams), said
 
 
 @pytest.mark.once

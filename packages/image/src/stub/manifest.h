@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x4454464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x4554464D475A5350)
 #define MANIFEST_KERNELS 6
-#define MANIFEST_QUESTIONS 13 /* that question.h knows */
+#define MANIFEST_QUESTIONS 14 /* that question.h knows */
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
 typedef struct {
@@ -94,7 +94,6 @@ typedef struct {
     uint64_t files, files_at;
     uint64_t auxv_bytes, auxv_at;
     uint64_t rules_at, python_at, options_at;
-    uint64_t terminals; /* bit N: what must be none: a standard stream; 3: /dev/tty */
     uint64_t folders, folders_at;
     uint64_t names, names_at;
     /* What it was made of. */

@@ -551,10 +551,7 @@ restore(const manifest *m, int image, const restore_request *request)
     }
     memset(files, -1, bytes);
     why = open_files(m);
-    if (why == NULL) {
-        why = open_sources(m, image, files);
-        *request->is_stale = why != NULL;
-    }
+    why = why == NULL ? open_sources(m, image, files) : why;
     if (why == NULL) {
         sizes s = measure(m, request, is_same_kernel);
         char *place = find_place(m, s.all);

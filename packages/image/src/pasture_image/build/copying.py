@@ -82,10 +82,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
         begin = (*beginnings(loaded), *begins)
-        needs = Needs(
-            *(order.python, order.options, needed, begin, contains, bool(walkers), names),
-            terminals=found.terminals,
-        )
+        needs = Needs(order.python, order.options, needed, begin, contains, bool(walkers), names)
         paths = [one.path for one in opened if not is_appended(one.flags)]
         kept = made_of(order, mapped, found, sought, paths)
         text = write_manifest(
@@ -201,7 +198,7 @@ def _notes(
         *(Note("file", path) for path in sorted(found.rewritten)),
         *sorted(found.refused),
         *(Note("kernel", path) for path in sorted(found.asked)),
-        *(Note("terminal", lookups.STREAMS[number]) for number in sorted(found.terminals)),
+        *(Note("terminal", name) for name in found.terminals()),
         *more,
     )
 

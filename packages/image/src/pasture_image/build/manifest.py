@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -20,12 +20,12 @@ from pasture_image.build.frozen import FACTS
 from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 
-MAGIC = 0x4454464D475A5350
-"""`PSZGMFTD`: the last character is the version of the layout."""
+MAGIC = 0x4554464D475A5350
+"""`PSZGMFTE`: the last character is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
-HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 4 + 4 + 8
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 3 + 4 + 8
 _CHECKSUM_AT = 16
 _IMAGE, _BUILD_ID, _SUM = range(3)
 _SOURCE = (
@@ -66,7 +66,6 @@ class Needs:
         contained: no other one that contains one of these, in any case, may be set.
         names: in whose place the program's folder must have no module of its own.
         all_variables: whether that holds for each variable, but for those that count for nothing.
-        terminals: indexes of what must be no terminal (`lookups.STREAMS`).
     """
 
     python: str
@@ -76,7 +75,6 @@ class Needs:
     contained: tuple[str, ...] = ()
     all_variables: bool = False
     names: Sequence[Name] = ()
-    terminals: Collection[int] = ()
 
     def rules(self) -> list[str]:
         """The variables, as the stub compares them."""
@@ -229,7 +227,7 @@ def write_manifest(
         *(len(image.sources), sources, len(image.regions), regions),
         *(len(open_files), files),
         *(len(auxiliary_vector), auxiliary),
-        *(rules, python, options, sum(1 << number for number in needs.terminals)),
+        *(rules, python, options),
         *(len(folder_rows) // 8, folders, len(needs.names), names),
         *(number for table in of_files for number in table),
     )
