@@ -190,7 +190,7 @@ def test_an_image_says_what_it_holds_and_depends_on(images: Images, tmp_path: Pa
     document = json.loads(path.read_text())
     assert {"json", "changing", "pasture"} <= set(document["modules"])
     assert str(images.lib / "changing.py") in document["files"]
-    assert document["libraries"][str(images.lib / "answer.so")].startswith("build-id ")
+    assert str(images.lib / "answer.so") in document["libraries"]
     assert "PYTHONPATH" in document["variables"]
     assert document["holds"] == ["PYTHONPATH"]
     assert "changing" in document["preload"] and "hash seed" in shown.stdout

@@ -52,7 +52,7 @@ _HEADINGS = {
     "options": "As programs have them",
     "secret_file": "Secrets",
     "cpu": "Processors",
-    "files": "File",
+    "mode": "File",
 }
 _OF_A_BUILD = (
     click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load."),
@@ -115,13 +115,6 @@ _OF_A_BUILD = (
         type=click.Choice([host.NATIVE]),
         default=None,
         help="Fit all processors that have this one's features. Without it, only its model.",
-    ),
-    click.option(
-        "--files",
-        type=click.Choice(["checked", "unchecked"]),
-        default="checked",
-        show_default=True,
-        help="Whether Python files are compared at each start, by time and size.",
     ),
     click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="File mode."),
 )
@@ -288,7 +281,6 @@ def _order(given: Mapping[str, Any]) -> tuple[Order, Sequence[str]]:
         tuple(sorted({*environ} & {*named})),
         given["rehearse"] or "",
         given["rehearse_imports"],
-        is_checked=given["files"] == "checked",
         application=given["app"],
         warm=(*given["warm"], *lines),
         mode=_mode(given["mode"]),
@@ -464,7 +456,6 @@ def _print(path: Path, document: Document, *, in_full: bool = False) -> None:
 def _lines(document: Document) -> list[str]:
     """What an image is made of, and what it depends on."""
     sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in document.sizes.items())
-    files = f"{len(document.files)}, by size and time" if document.is_checked else "no others"
     return [
         f"made by pasture {document.pasture} for {document.python}, {document.version}",
         f"options of Python: {' '.join(document.options) or 'none'}",
@@ -474,7 +465,7 @@ def _lines(document: Document) -> list[str]:
         f"processor: {document.processor}, {document.processors} of them",
         f"for processors: {document.cpu or 'of that model'}",
         f"libraries that must be the same: {len(document.libraries)}",
-        f"files that must be the same: {files}",
+        f"files that must be the same: {len(document.files)}",
         f"variables that must be the same: {', '.join(document.variables)}",
         f"variables that it was made with: {', '.join(document.holds) or 'none'}",
         f"the seal: {document.seal}",

@@ -149,7 +149,7 @@ open_library(const manifest *m, const manifest_source *source, int *file)
         return why;
     }
     snprintf(why, sizeof why, "a library has changed since the image was made: %s", path);
-    return content_is(m, source, *file) ? NULL : why;
+    return content_is(source, *file) ? NULL : why;
 }
 
 static const char *

@@ -18,10 +18,8 @@ from pasture_image.build import beside, lookups, texts
 from pasture_image.build.frozen import Frozen
 from pasture_image.build.made_of import made_of
 from pasture_image.build.manifest import (
-    MadeOf,
     Needs,
     OpenFile,
-    Sum,
     content_sum,
     is_appended,
     write_manifest,
@@ -101,9 +99,8 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 if value is not None or name not in asked
             },
             notes=_notes(walkers, len(asked), found, notes),
-            bytes=image.written_bytes,
             sizes=image.sizes,
-            libraries=_shown(kept),
+            libraries=tuple(sorted(kept.libraries)),
         )
         send(channel, built, [memory.written(_NAME, text), pages])
     except PastureError as error:
@@ -178,13 +175,6 @@ def _can_be_opened_again(path: str, flags: int) -> bool:
     if status is None:
         return False
     return stat.S_ISREG(status.st_mode) or (is_read and path in _DEVICES)
-
-
-def _shown(kept: MadeOf) -> dict[str, str]:
-    return {
-        path: f"checksum {by.sum:016x}" if isinstance(by, Sum) else f"build-id {by.data.hex()}"
-        for path, by in kept.libraries.items()
-    }
 
 
 def _notes(

@@ -15,23 +15,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pasture_image.build.beside import Name
-from pasture_image.build.build_id import BuildId
 from pasture_image.build.frozen import FACTS
 from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 
-MAGIC = 0x4554464D475A5350
-"""`PSZGMFTE`: the last character is the version of the layout."""
+MAGIC = 0x4654464D475A5350
+"""`PSZGMFTF`: the last character is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
 HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 3 + 4 + 8
 _CHECKSUM_AT = 16
-_IMAGE, _BUILD_ID, _SUM = range(3)
-_SOURCE = (
-    *("kind", "bytes", "path", "id_at", "id_offset", "id_bytes"),
-    *("sum", "inode", "changed_ns"),
-)
+_IMAGE, _FILE = range(2)
 
 
 def is_appended(flags: int) -> bool:
@@ -153,13 +148,13 @@ class MadeOf:
 
     Attributes:
         facts: of the machine: rule and value.
-        libraries: the build-id of each file that is mapped, or its checksum, by path.
+        libraries: the files that are mapped, by path.
         questions: the answer to each by its number and argument, which may be a path
             (src/stub/question.c).
     """
 
     facts: tuple[tuple[int, int], ...] = ()
-    libraries: Mapping[str, BuildId | Sum] = field(default_factory=dict)
+    libraries: Mapping[str, Sum] = field(default_factory=dict)
     files: tuple[File, ...] = ()
     folders: tuple[Folder, ...] = ()
     questions: Mapping[tuple[int, int | str], int] = field(default_factory=dict)
@@ -278,19 +273,12 @@ def _sources(sources: Sequence[str], image_bytes: int, made_of: MadeOf, tables: 
     rows = bytearray()
     for source in sources:
         if source == OWN:
-            row = {"kind": _IMAGE, "bytes": image_bytes}
+            row = (_IMAGE, image_bytes, 0, 0, 0, 0)
         else:
-            row = {"bytes": Path(source).stat().st_size, "path": tables.text(source)}
-            row |= _known_by(made_of.libraries[source], tables)
-        rows += struct.pack("<9Q", *(row.get(name, 0) for name in _SOURCE))
+            size, known = Path(source).stat().st_size, made_of.libraries[source]
+            row = (_FILE, size, tables.text(source), *known)
+        rows += struct.pack("<6Q", *row)
     return bytes(rows)
-
-
-def _known_by(known: BuildId | Sum, tables: _Tables) -> dict[str, int]:
-    if isinstance(known, Sum):
-        return {"kind": _SUM, **known._asdict()}
-    at = {"id_at": tables.add(known.data), "id_offset": known.offset, "id_bytes": len(known.data)}
-    return {"kind": _BUILD_ID, **at}
 
 
 def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
