@@ -241,26 +241,6 @@ def test_without_proc_the_interpreter_runs(images: Images) -> None:
     assert (ended.status, ended.out) == (0, b"1\n"), ended.err
 
 
-@pytest.mark.parametrize(
-    "asks",
-    [
-        "len(sys.argv) > 1 and sys.argv[1].startswith('-')",
-        "all(word == 'known' for word in sys.argv[1:])",
-        "any(word != 'known' for word in sys.argv[1:])",
-        "'-c' in sys.argv[1:]",
-    ],
-)
-def test_what_a_module_asks_of_arguments_has_the_programs_answer(
-    own_images: Images, asks: str
-) -> None:
-    own_images.module("asks", f"import sys; FOUND = {asks}")
-    own_images.built("--preload", "asks")
-    program = ("-c", "import asks; print(asks.FOUND)")
-    assert own_images.why(*program) == ""
-    for words in ((), ("-v",), ("known",), ("new", "-c")):
-        assert own_images.run(*program, *words) == own_images.python(*program, *words), words
-
-
 ENDS = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -324,24 +304,16 @@ __attribute__((destructor)) static void end(void) {
 """
 
 
-def printed_at_the_end(images: Images, source: str) -> bytes:
-    """By a program out of an image with a library, and then by the library's destructor."""
-    library = images.folder / "ends.so"
-    compile_library(library, source)
-    images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
-    images.built("--preload", "ends")
-    return images.run("-c", "print(1)").out
-
-
-def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(own_images: Images) -> None:
-    assert printed_at_the_end(own_images, ENDS) == b"1\n1 1\n"
-
-
-def test_a_destructor_that_starts_a_thread_may_free_what_it_has_got(own_images: Images) -> None:
-    assert printed_at_the_end(own_images, THREAD) == b"1\n0\n"
-
-
-def test_a_destructor_that_may_change_no_memory_any_more_ends_all_the_same(
-    own_images: Images,
+@pytest.mark.parametrize(
+    ("source", "printed"),
+    [(ENDS, b"1\n1 1\n"), (THREAD, b"1\n0\n"), (REFUSED, b"1\n0 -1\n")],
+    ids=["frees memory", "starts a thread", "may change no memory any more"],
+)
+def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(
+    own_images: Images, source: str, printed: bytes
 ) -> None:
-    assert printed_at_the_end(own_images, REFUSED) == b"1\n0 -1\n"
+    library = own_images.folder / "ends.so"
+    compile_library(library, source)
+    own_images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
+    own_images.built("--preload", "ends")
+    assert own_images.run("-c", "print(1)").out == printed
