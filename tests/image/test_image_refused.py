@@ -302,8 +302,8 @@ def limited(limit: int, value: int) -> Callable[[], None]:
 
 LIMITS = {
     "stack": (limited(resource.RLIMIT_STACK, 4 << 20), "another limit of the stack"),
-    "address space": (limited(resource.RLIMIT_AS, 40 << 20), "limit of the address space"),
-    "data": (limited(resource.RLIMIT_DATA, 12 << 20), "limit of data"),
+    "address space": (limited(resource.RLIMIT_AS, 40 << 20), "refuses to map the image"),
+    "data": (limited(resource.RLIMIT_DATA, 12 << 20), "refuses to map the image"),
     "descriptors": (limited(resource.RLIMIT_NOFILE, 8), "cannot be opened"),
 }
 

@@ -316,7 +316,7 @@ def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
         (("--preload", "json", "--warm", "/"), "no application"),
         (("--preload", "json", "--app", "no.such:a", "--warm", "/"), "no.such cannot be imported"),
         (("--preload", "there_is_none"), "there_is_none cannot be imported"),
-        (("--preload", "json", "--mode", "666"), "cannot have the mode"),
+        (("--preload", "json", "--mode", "666"), "'666' is not one of"),
         (("--preload", "json", "--rehearse", "{lib}/fails.py"), "rehearsal ended with an error"),
     ],
 )

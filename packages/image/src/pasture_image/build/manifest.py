@@ -73,7 +73,8 @@ class Needs:
 
     def rules(self) -> list[str]:
         """The variables, as the stub compares them."""
-        values = (f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted())
+        wanted = sorted(self.variables.items())
+        values = (f"={name}={v}" if v is not None else f"-{name}" for name, v in wanted)
         everything: tuple[tuple[str, ...], tuple[str, ...]] = (("",), ())
         some = (self.beginnings, self.contained)
         begins, contained = everything if self.all_variables else some
@@ -84,9 +85,6 @@ class Needs:
             *(f"!{name}" for name in UNCOUNTED),
             *(f"~{begin}" for begin in UNCOUNTED_BEGINNINGS),
         ]
-
-    def _sorted(self) -> list[tuple[str, str | None]]:
-        return sorted(self.variables.items())
 
 
 @dataclass(frozen=True, slots=True)
