@@ -93,16 +93,10 @@ class Description:
 
 
 @pytest.fixture
-def described(images: Images, tmp_path: Path) -> Iterator[Description]:
+def described(copied: Path) -> Description:
     """Of a copy of the image, which programs are started out of."""
     assert len(NAMES) == HEAD_FIELDS
-    before, path = images.image, tmp_path / "copy.img"
-    tmp_path.chmod(0o755)
-    shutil.copyfile(before, path)
-    path.chmod(0o600)
-    images.image = path
-    yield Description(path)
-    images.image = before
+    return Description(copied)
 
 
 def on_the_stack(one: Description, end: int) -> None:
@@ -335,25 +329,18 @@ def test_what_a_module_has_read_of_an_open_file_is_behind_each_program(own_image
     assert own_images.run("-c", source).out == b"b'und'\n"
 
 
-def test_a_copy_of_a_library_is_that_library(own_images: Images) -> None:
+def test_a_copy_of_a_library_is_that_library_and_one_that_has_grown_or_is_gone_is_named(
+    own_images: Images,
+) -> None:
     library = own_images.lib / "answer.so"
     compiled(library, 1)
     own_images.module("loads", f"import ctypes\nctypes.CDLL({str(library)!r})\n")
     own_images.built("--preload", "loads")
-    copy = own_images.lib / "copy.so"
-    shutil.copyfile(library, copy)
-    copy.rename(library)
+    shutil.copyfile(library, own_images.lib / "copy.so")
+    (own_images.lib / "copy.so").rename(library)
     assert own_images.why() == ""
-
-
-def test_a_library_that_has_grown_or_is_gone_is_named(own_images: Images) -> None:
-    library = own_images.lib / "answer.so"
-    compiled(library, 1)
-    own_images.module("loads", f"import ctypes\nctypes.CDLL({str(library)!r})\n")
-    own_images.built("--preload", "loads")
-    assert own_images.why() == ""
-    whole = library.read_bytes()
-    library.write_bytes(whole + b"more")
+    with library.open("ab") as file:
+        file.write(b"more")
     assert "a library has changed" in own_images.why()
     library.unlink()
     assert "a library cannot be opened" in own_images.why()

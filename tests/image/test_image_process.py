@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, TIMEOUT_S, Images, compile_library
+from images import BIN, STUB, TIMEOUT_S, Images, compile_library, read_until
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -171,22 +171,9 @@ def on_terminal(images: Images, words: list[str], typed: bytes, after: bytes = b
     # CPython loses a signal to input() that comes before the system call it waits in.
     wait_for_state(pid, "S")
     os.write(terminal, typed)
-    out += read_until(terminal, None)
+    out += read_until(terminal)
     os.waitpid(pid, 0)
     os.close(terminal)
-    return out
-
-
-def read_until(terminal: int, text: bytes | None) -> bytes:
-    out = b""
-    while text is None or text not in out:
-        try:
-            part = os.read(terminal, 4096)
-        except OSError:  # the other side is closed
-            break
-        out += part
-        if not part:
-            break
     return out
 
 

@@ -10,7 +10,6 @@ import shutil
 import struct
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,18 +26,6 @@ pytestmark = [pytest.mark.once, pytest.mark.integration]
 PATH_MAX = 4096
 BOUNDARY = Path(__file__).parent.parent / "programs" / "behind_boundary.py"
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-
-
-@pytest.fixture
-def copied(images: Images, tmp_path: Path) -> Iterator[Path]:
-    """A copy of the image, which programs are started out of."""
-    before, path = images.image, tmp_path / "copy.img"
-    tmp_path.chmod(0o755)
-    shutil.copyfile(before, path)
-    path.chmod(0o600)
-    images.image = path
-    yield path
-    images.image = before
 
 
 def header(path: Path) -> _Header:
@@ -180,19 +167,6 @@ def test_a_library_of_the_same_size_and_time_is_known_by_its_content(images: Ima
     assert images.why() == ""  # the file has another inode by now
 
 
-def test_a_library_is_known_by_all_of_its_bytes(own_images: Images) -> None:
-    library = own_images.lib / "answer.so"
-    compiled(library, 1)
-    own_images.module("loads", f"import ctypes\nctypes.CDLL({str(library)!r})\n")
-    time.sleep(2.1)  # from then on its inode and the time of its last change are enough
-    own_images.built("--preload", "loads")
-    assert own_images.why() == ""
-    with put_back(library):
-        flip(library, library.stat().st_size - 1)
-        assert str(library) in own_images.why()
-    assert own_images.why() == ""
-
-
 @pytest.mark.parametrize("name", ["json.py", "changing/__init__.py", "sitecustomize.py", "a.pth"])
 def test_a_new_file_that_would_be_loaded_is_noticed(images: Images, name: str) -> None:
     new = images.lib / name
@@ -316,13 +290,6 @@ def test_under_a_limit_that_the_image_exceeds_the_interpreter_runs(
     assert said in images.why(preexec_fn=lower)
     by_image = images.run("-c", "print(1)", preexec_fn=lower)
     assert by_image == images.python("-c", "print(1)", preexec_fn=lower)
-
-
-def test_a_refusal_of_the_kernel_at_the_last_moment_is_reported(images: Images) -> None:
-    words = [str(BOUNDARY), "no-memory-map", str(STUB), "-c", "print(1)"]
-    ended = images.run(*words, program=Path(sys.executable), environ={"PASTURE_IMAGE_VERBOSE": "1"})
-    assert ended.out == b"1\n"
-    assert b"the kernel refuses to map the image: python runs" in ended.err
 
 
 # -- the program
