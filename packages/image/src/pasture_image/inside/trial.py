@@ -44,7 +44,7 @@ class Outcome:
     asked: list[str] = field(default_factory=list)
     set_in_c: dict[str, str] = field(default_factory=dict)
     readers: Sequence[str] = ()
-    questions: Sequence[tuple[str, str, bool]] = ()
+    questions: Sequence[tuple[str, bool]] = ()
     askers: Sequence[str] = ()
 
     def again_as_seeded(self) -> Any:
