@@ -246,7 +246,7 @@ def build_image(python: Path, top: Path, environ: dict[str, str]) -> None:
     (top / "lib").mkdir(parents=True)
     (top / "lib" / "keeps.py").write_text(KEEPS)
     (top / "lib" / "data").write_text("a file")
-    compile_c = ["cc", "-shared", "-fPIC", "-Wl,--build-id=none", "-x", "c", "-"]
+    compile_c = ["cc", "-shared", "-fPIC", "-x", "c", "-"]
     source = b"int answer(void) { return 1; }"
     subprocess.run([*compile_c, "-o", top / "lib" / "library.so"], input=source, check=True)
     build = ["-m", "pasture", "image", "build", "-o", "app.img", "--preload", "json"]

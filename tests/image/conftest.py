@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,15 @@ def own_images(tmp_path: Path) -> Images:
     """Without any image."""
     tmp_path.chmod(0o755)
     return Images(tmp_path)
+
+
+@pytest.fixture
+def copied(images: Images, tmp_path: Path) -> Iterator[Path]:
+    """A copy of the image, which programs are started out of."""
+    before, path = images.image, tmp_path / "copy.img"
+    tmp_path.chmod(0o755)
+    shutil.copyfile(before, path)
+    path.chmod(0o600)
+    images.image = path
+    yield path
+    images.image = before

@@ -87,9 +87,20 @@ def writing_through_a_mapping(folder: Path) -> tuple[Path, Callable[[], None]]:
     return path.parent, write
 
 
+def an_edit_of_the_same_size_and_time(folder: Path) -> tuple[Path, Callable[[], None]]:
+    path = release(folder / "modules", 1)
+
+    def edit() -> None:
+        before = path.stat()
+        path.write_text("VALUE = 2\n")
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    return path.parent, edit
+
+
 WAYS = (
     *(a_flipped_link, a_flipped_link_above, a_renamed_folder_above, writing_through_a_mapping),
-    *(a_rewritten_archive, another_archive_in_its_place),
+    *(a_rewritten_archive, another_archive_in_its_place, an_edit_of_the_same_size_and_time),
 )
 
 

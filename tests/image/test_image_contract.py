@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
-import pytest
 from images import TIMEOUT_S, Images
 
 
@@ -36,22 +32,3 @@ def test_an_interrupt_ends_a_program_though_the_build_ignored_it(own_images: Ima
             assert process.stdout.readline() == b"0\n"
             process.send_signal(number)
             assert process.wait(TIMEOUT_S) == -number
-
-
-def _edited(path: Path) -> None:
-    """Another content of the same size, at the same time."""
-    before = path.stat()
-    path.write_text("VALUE = 2\n")
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="one kind of machine is enough")
-def test_an_edit_of_the_same_size_at_the_same_time_is_noticed_before_it_is_compiled(
-    own_images: Images,
-) -> None:
-    own_images.environ["PYTHONDONTWRITEBYTECODE"] = "1"
-    path = own_images.module("settings", "VALUE = 1\n")
-    own_images.built("--preload", "settings")
-    _edited(path)
-    words = ("-c", "import settings; print(settings.VALUE)")
-    assert own_images.run(*words).out == own_images.python(*words).out == b"2\n"

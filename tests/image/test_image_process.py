@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, TIMEOUT_S, Images, compile_library
+from images import BIN, STUB, TIMEOUT_S, Images, compile_library, read_until
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -171,22 +171,9 @@ def on_terminal(images: Images, words: list[str], typed: bytes, after: bytes = b
     # CPython loses a signal to input() that comes before the system call it waits in.
     wait_for_state(pid, "S")
     os.write(terminal, typed)
-    out += read_until(terminal, None)
+    out += read_until(terminal)
     os.waitpid(pid, 0)
     os.close(terminal)
-    return out
-
-
-def read_until(terminal: int, text: bytes | None) -> bytes:
-    out = b""
-    while text is None or text not in out:
-        try:
-            part = os.read(terminal, 4096)
-        except OSError:  # the other side is closed
-            break
-        out += part
-        if not part:
-            break
     return out
 
 
@@ -239,26 +226,6 @@ def test_without_proc_the_interpreter_runs(images: Images) -> None:
     if b"unshare" in ended.err:
         pytest.skip("needs the right to make namespaces")
     assert (ended.status, ended.out) == (0, b"1\n"), ended.err
-
-
-@pytest.mark.parametrize(
-    "asks",
-    [
-        "len(sys.argv) > 1 and sys.argv[1].startswith('-')",
-        "all(word == 'known' for word in sys.argv[1:])",
-        "any(word != 'known' for word in sys.argv[1:])",
-        "'-c' in sys.argv[1:]",
-    ],
-)
-def test_what_a_module_asks_of_arguments_has_the_programs_answer(
-    own_images: Images, asks: str
-) -> None:
-    own_images.module("asks", f"import sys; FOUND = {asks}")
-    own_images.built("--preload", "asks")
-    program = ("-c", "import asks; print(asks.FOUND)")
-    assert own_images.why(*program) == ""
-    for words in ((), ("-v",), ("known",), ("new", "-c")):
-        assert own_images.run(*program, *words) == own_images.python(*program, *words), words
 
 
 ENDS = r"""
@@ -324,24 +291,16 @@ __attribute__((destructor)) static void end(void) {
 """
 
 
-def printed_at_the_end(images: Images, source: str) -> bytes:
-    """By a program out of an image with a library, and then by the library's destructor."""
-    library = images.folder / "ends.so"
-    compile_library(library, source)
-    images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
-    images.built("--preload", "ends")
-    return images.run("-c", "print(1)").out
-
-
-def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(own_images: Images) -> None:
-    assert printed_at_the_end(own_images, ENDS) == b"1\n1 1\n"
-
-
-def test_a_destructor_that_starts_a_thread_may_free_what_it_has_got(own_images: Images) -> None:
-    assert printed_at_the_end(own_images, THREAD) == b"1\n0\n"
-
-
-def test_a_destructor_that_may_change_no_memory_any_more_ends_all_the_same(
-    own_images: Images,
+@pytest.mark.parametrize(
+    ("source", "printed"),
+    [(ENDS, b"1\n1 1\n"), (THREAD, b"1\n0\n"), (REFUSED, b"1\n0 -1\n")],
+    ids=["frees memory", "starts a thread", "may change no memory any more"],
+)
+def test_a_librarys_destructors_run_and_leave_the_image_as_it_is(
+    own_images: Images, source: str, printed: bytes
 ) -> None:
-    assert printed_at_the_end(own_images, REFUSED) == b"1\n0 -1\n"
+    library = own_images.folder / "ends.so"
+    compile_library(library, source)
+    own_images.module("ends", f"import ctypes\nctypes.CDLL({str(library)!r}).take()\n")
+    own_images.built("--preload", "ends")
+    assert own_images.run("-c", "print(1)").out == printed

@@ -190,7 +190,7 @@ def test_an_image_says_what_it_holds_and_depends_on(images: Images, tmp_path: Pa
     document = json.loads(path.read_text())
     assert {"json", "changing", "pasture"} <= set(document["modules"])
     assert str(images.lib / "changing.py") in document["files"]
-    assert document["libraries"][str(images.lib / "answer.so")].startswith("build-id ")
+    assert str(images.lib / "answer.so") in document["libraries"]
     assert "PYTHONPATH" in document["variables"]
     assert document["holds"] == ["PYTHONPATH"]
     assert "changing" in document["preload"] and "hash seed" in shown.stdout
@@ -316,7 +316,7 @@ def test_modules_that_a_rehearsal_imports_are_loaded_and_its_state_is_gone(
         (("--preload", "json", "--warm", "/"), "no application"),
         (("--preload", "json", "--app", "no.such:a", "--warm", "/"), "no.such cannot be imported"),
         (("--preload", "there_is_none"), "there_is_none cannot be imported"),
-        (("--preload", "json", "--mode", "666"), "cannot have the mode"),
+        (("--preload", "json", "--mode", "666"), "'666' is not one of"),
         (("--preload", "json", "--rehearse", "{lib}/fails.py"), "rehearsal ended with an error"),
     ],
 )
@@ -462,22 +462,6 @@ def test_a_program_is_sealed_if_its_environment_says_so(
     assert own_images.run(str(script)).err == b""
 
 
-@pytest.mark.once
-def test_pasture_run_starts_a_server_out_of_an_image(images: Images) -> None:
-    words = (
-        "-m",
-        "pasture",
-        "run",
-        "--",
-        "python",
-        "-c",
-        "import sys; print('changing' in sys.modules)",
-    )
-    ended = images.python(*words, environ={"PASTURE_IMAGE_VERBOSE": "1"})
-    assert b"started from the image" in ended.err
-    assert ended.out == b"True\n"
-
-
 def stub(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """`pasture-python` without an image of its own."""
     environ = {"PASTURE_IMAGE_VERBOSE": "1"} | variables
@@ -506,14 +490,6 @@ def test_the_interpreter_that_a_variable_names_is_another_program_by_its_whole_p
         script.unlink()
         assert (done.returncode, done.stdout) == (status, "")
         assert f"pasture-python: {script}: " in done.stderr
-
-
-def test_a_folder_has_images_alone_by_their_names(tmp_path: Path) -> None:
-    for name in ("notes.txt", "img", ".app.img"):
-        (tmp_path / name).write_text("no image")
-    done = stub("-c", "print(1)", PASTURE_IMAGE=str(tmp_path))
-    assert done.stdout == "1\n"
-    assert "the folder has no image" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="files of others are made by root alone")

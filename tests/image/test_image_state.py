@@ -107,14 +107,6 @@ def test_what_modules_hold_of_their_process_is_named(own_images: Images) -> None
     assert started == own_images.python("-c", source, here, cwd=here)
 
 
-def test_no_audit_hook_is_left_in_a_program(images: Images) -> None:
-    source = (
-        "import sys, pasture_image.inside.observing as o; f = []; o.Observed._hear = "
-        "lambda *a: f.append(a); sys.audit('open', '/a', 'r', 0); print(f)"
-    )
-    assert images.run("-c", source).out == b"[]\n"
-
-
 HEARS = "import sys\nHEARD = []\nsys.addaudithook(lambda event, args: HEARD.append(event))\n"
 REFUSES = """import sys
 def hook(event, args):

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, Images
+from images import BIN, STUB, Images, read_until
 
 pytestmark = pytest.mark.integration
 
@@ -120,11 +120,7 @@ def shown_on_a_terminal(program: Path, words: list[str], environ: dict[str, str]
         [program, *words], stdin=below, stdout=below, stderr=below, env=environ
     )
     os.close(below)
-    try:
-        while part := os.read(above, 1 << 16):
-            shown += part
-    except OSError:  # the other side is closed
-        pass
+    shown += read_until(above)
     os.close(above)
     return shown + bytes(process.wait())
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, TIMEOUT_S, Images
+from images import BIN, STUB, TIMEOUT_S, Images, read_until
 
 from pasture_image.inside import record
 
@@ -77,14 +77,9 @@ def run(images: Images, source: str, program: Path, streams: tuple[int, ...]) ->
             os.dup2(null if number == 0 else writer, number)
         os.execve(program, [str(program), "-c", source], {**images.variables, "TERM": "xterm"})
     os.close(writer)
-    out = b""
-    for number in (reader, terminal):
-        try:
-            while part := os.read(number, 4096):
-                out += part
-        except OSError:  # the other side is closed
-            pass
-        os.close(number)
+    out = read_until(reader) + read_until(terminal)
+    os.close(reader)
+    os.close(terminal)
     assert os.waitpid(pid, 0)[1] == 0, out
     return out.replace(b"\r\n", b"\n")
 
@@ -104,7 +99,7 @@ def test_a_program_has_its_own_terminals(own_images: Images) -> None:
         del own_images.environ["PASTURE_IMAGE_VERBOSE"]
         said = [line for line in lines if line.startswith(b"pasture-python: ")]
         assert [expected] == [line for line in lines if line not in said], streams
-        assert (b"it is: standard output" in b"".join(said)) == (1 in streams), said
+        assert (b"whether standard output is a terminal" in b"".join(said)) == (1 in streams), said
 
 
 @pytest.mark.once

@@ -33,12 +33,11 @@ ALLOWED = ["-c pass"]
 DOCUMENT = {
     **{"pasture": "1.0", "python": "/usr/bin/python3", "version": "3.14.5", "seal": "sealed"},
     **{"options": ["-u", "-X", "dev"], "preload": ["json"], "modules": ["json", "sys"]},
-    **{"bytes": 4096, "sizes": {"heap": 4096, "stack": 0}, "is_checked": True},
-    **{"libraries": {"/lib/libc.so.6": "build-id 00"}, "files": ["/usr/lib/python3/json.py"]},
+    **{"sizes": {"heap": 4096, "stack": 0}, "libraries": ["/lib/libc.so.6"]},
+    **{"files": ["/usr/lib/python3/json.py"]},
     **{"variables": ["HOME", "LANG"], "holds": ["HOME"], "kernel": "6.1", "cpu": ""},
     **{"notes": [{"code": "random", "subject": "json", "text": "json has drawn"}]},
     **{"processor": "a model", "processors": 8},
-    **{"host": [{"rule": 1, "value": "ff", "name": "kernel"}]},
 }
 CODE = "import os; os.abort()"
 """What an attacker would have run."""

@@ -61,9 +61,6 @@ use(const manifest *m)
     const manifest_source *source = manifest_sources(m);
     for (uint64_t i = 0; i < m->sources; i++) {
         sum += source[i].kind == MANIFEST_IMAGE ? 0 : strlen(manifest_at(m, source[i].path));
-        for (uint64_t b = 0; source[i].kind == MANIFEST_BUILD_ID && b < source[i].id_bytes; b++) {
-            sum += ((const unsigned char *)manifest_at(m, source[i].id_at))[b];
-        }
     }
     const manifest_region *region = manifest_regions(m);
     for (uint64_t i = 0; i < m->regions; i++) {

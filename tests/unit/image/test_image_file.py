@@ -1,18 +1,16 @@
-"""Parts of an image in a file that need no process: secrets, build-ids, the file itself."""
+"""Parts of an image in a file that need no process: secrets, the file itself."""
 
 from __future__ import annotations
 
 import io
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from pasture.errors import ImageFailed, UsageError
 from pasture_image.build import image_file, leaks
-from pasture_image.build.build_id import build_id
-from pasture_image.build.document import Document, Fact, Remark
+from pasture_image.build.document import Document, Remark
 from pasture_image.build.leaks import find, of_file, of_variables
 from pasture_image.build.making import variables
 from pasture_image.inside.order import Secret
@@ -88,32 +86,6 @@ def test_an_image_is_made_with_the_variables_that_matter_and_those_that_are_name
     }
 
 
-def test_the_build_id_of_a_library_is_where_the_linker_put_it(tmp_path: Path) -> None:
-    path = tmp_path / "library.so"
-    identity = "00112233445566778899aabbccddeeff00112233"
-    command = [
-        "cc",
-        "-shared",
-        f"-Wl,--build-id=0x{identity}",
-        "-o",
-        str(path),
-        "-x",
-        "c",
-        "/dev/null",
-    ]
-    subprocess.run(command, check=True)
-    content = path.read_bytes()
-    found = build_id(content)
-    assert found is not None
-    assert found.data.hex() == identity
-    assert content[found.offset : found.offset + 20] == found.data
-    for cut in range(0, found.offset + 20, 7):
-        assert build_id(content[:cut]) is None
-    assert build_id(b"#!/bin/sh\n") is None
-    subprocess.run(["strip", "--remove-section=.note.gnu.build-id", str(path)], check=True)
-    assert build_id(path.read_bytes()) is None
-
-
 DOCUMENT = Document(
     pasture="1",
     python="/bin/python",
@@ -122,11 +94,9 @@ DOCUMENT = Document(
     preload=("json",),
     modules=("json", "sys"),
     seal="sealed",
-    bytes=7,
     sizes={"heap": 7},
-    libraries={"/lib/a.so": "build-id 00"},
+    libraries=("/lib/a.so",),
     files=("/a.py",),
-    is_checked=True,
     variables=("HOME",),
     holds=("HOME",),
     notes=(Remark("random", "a", "b"),),
@@ -134,7 +104,6 @@ DOCUMENT = Document(
     cpu="",
     processor="x",
     processors=2,
-    host=(Fact(1, "ff", "kernel"),),
 )
 
 

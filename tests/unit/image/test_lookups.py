@@ -101,7 +101,11 @@ def test_terminals_that_modules_asked_for_are_noted() -> None:
     load = ("stat", OWN), ("stat", COUNTED)
     asked = ("terminal", "", 0), *load, ("terminal", "", 2), ("open", "/dev/tty"), ("stat", OWN)
     seen = of(record(*asked, ("terminal", "", 1)))
-    assert (seen.terminals, seen.changed, seen.missing) == ({2, 3}, set(), {})
+    assert (seen.terminals(), seen.changed, seen.missing) == (
+        ["standard error", "/dev/tty"],
+        set(),
+        {},
+    )
 
 
 def test_what_is_looked_for_in_the_working_directory_is_the_programs() -> None:

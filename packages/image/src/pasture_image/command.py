@@ -6,7 +6,7 @@ Owns arguments and the tables.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -48,100 +48,88 @@ def command() -> None:
     """
 
 
-_HEADINGS = {
-    "options": "As programs have them",
-    "secret_file": "Secrets",
-    "cpu": "Processors",
-    "files": "File",
-}
-_OF_A_BUILD = (
-    click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load."),
-    click.option(
-        "--rehearse",
-        type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-        default=None,
-        metavar="FILE",
-        help="Run this program during the build; the code that it uses is put together.",
-    ),
-    click.option(
-        "--rehearse-imports", is_flag=True, help="Load the modules that the rehearsal imports, too."
-    ),
-    click.option("--warm", multiple=True, metavar="URL", help="Request to serve before the copy."),
-    click.option(
-        "--warm-file",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        metavar="FILE",
-        help="The same from a file, one a line; `Name: value` is a header of each.",
-    ),
-    click.option("--app", default="", metavar="MODULE:NAME", help="Application for --warm."),
-    click.option(
-        "--options", default="", metavar="OPTIONS", help="Options of Python: --options='-O -X dev'."
-    ),
-    click.option(
-        "--env",
-        multiple=True,
-        metavar="NAME[=VALUE]",
-        help="Variable that modules see while they load; they see no others.",
-    ),
-    click.option(
-        "--env-prefix",
-        multiple=True,
-        metavar="PREFIX",
-        help="The same of all variables that begin so.",
-    ),
-    click.option(
-        "--secret-file",
-        type=click.Path(path_type=Path),
-        multiple=True,
-        metavar="FILE",
-        help="Fail if its content is in the image.",
-    ),
-    click.option(
-        "--not-secret",
-        multiple=True,
-        metavar="NAME",
-        help="Variable whose value may be in the image.",
-    ),
-    click.option(
-        "--allow",
-        type=click.Choice(sorted(REFUSED)),
-        multiple=True,
-        metavar="KIND",
-        help=f"Take over what no start can compare: {', '.join(sorted(REFUSED))}.",
-    ),
-    click.option(
-        "--cpu",
-        type=click.Choice([host.NATIVE]),
-        default=None,
-        help="Fit all processors that have this one's features. Without it, only its model.",
-    ),
-    click.option(
-        "--files",
-        type=click.Choice(["checked", "unchecked"]),
-        default="checked",
-        show_default=True,
-        help="Whether Python files are compared at each start, by time and size.",
-    ),
-    click.option("--mode", default="600", show_default=True, metavar="OCTAL", help="File mode."),
+@command.command(
+    "build",
+    cls=SectionedCommand,
+    headings={
+        **{"path": "Image", "options": "As programs have them", "secret_file": "Secrets"},
+        **{"cpu": "Processors", "mode": "File"},
+    },
 )
-
-
-def _of_a_build(function: Callable[..., None]) -> Callable[..., None]:
-    """The options of each command that makes images."""
-    for option in reversed(_OF_A_BUILD):
-        function = option(function)
-    return function
-
-
-@command.command("build", cls=SectionedCommand, headings={"path": "Image", **_HEADINGS})
 @click.option(
     *("-o", "--output", "path"),
     required=True,
     metavar="FILE|FOLDER/",
     help="The image, or a folder that keeps one for each circumstance.",
 )
-@_of_a_build
+@click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load.")
+@click.option(
+    "--rehearse",
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    default=None,
+    metavar="FILE",
+    help="Run this program during the build; the code that it uses is put together.",
+)
+@click.option(
+    "--rehearse-imports", is_flag=True, help="Load the modules that the rehearsal imports, too."
+)
+@click.option("--warm", multiple=True, metavar="URL", help="Request to serve before the copy.")
+@click.option(
+    "--warm-file",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="The same from a file, one a line; `Name: value` is a header of each.",
+)
+@click.option("--app", default="", metavar="MODULE:NAME", help="Application for --warm.")
+@click.option(
+    "--options", default="", metavar="OPTIONS", help="Options of Python: --options='-O -X dev'."
+)
+@click.option(
+    "--env",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Variable that modules see while they load; they see no others.",
+)
+@click.option(
+    "--env-prefix",
+    multiple=True,
+    metavar="PREFIX",
+    help="The same of all variables that begin so.",
+)
+@click.option(
+    "--secret-file",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="Fail if its content is in the image.",
+)
+@click.option(
+    "--not-secret",
+    multiple=True,
+    metavar="NAME",
+    help="Variable whose value may be in the image.",
+)
+@click.option(
+    "--allow",
+    type=click.Choice(sorted(REFUSED)),
+    multiple=True,
+    metavar="KIND",
+    help=f"Take over what no start can compare: {', '.join(sorted(REFUSED))}.",
+)
+@click.option(
+    "--cpu",
+    type=click.Choice([host.NATIVE]),
+    default=None,
+    help="Fit all processors that have this one's features. Without it, only its model.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["600", "640", "644"]),
+    default="600",
+    show_default=True,
+    help="File mode.",
+)
 @click.argument("recipe", type=click.Path(path_type=Path), metavar="[RECIPE]", required=False)
 def build(path: str, recipe: Path | None, **wanted: Any) -> None:
     """Load modules in a process, and keep it in a file.
@@ -288,10 +276,9 @@ def _order(given: Mapping[str, Any]) -> tuple[Order, Sequence[str]]:
         tuple(sorted({*environ} & {*named})),
         given["rehearse"] or "",
         given["rehearse_imports"],
-        is_checked=given["files"] == "checked",
         application=given["app"],
         warm=(*given["warm"], *lines),
-        mode=_mode(given["mode"]),
+        mode=int(given["mode"], 8),
         secrets=tuple(secrets),
         cpu=given["cpu"] or "",
         allow=given["allow"],
@@ -424,19 +411,6 @@ def _print_installed(stub: Path) -> Path | None:
     return own
 
 
-def _mode(text: str) -> int:
-    try:
-        mode = int(text, 8)
-    except ValueError:
-        mode = -1
-    if mode & ~0o755 or not mode & 0o400:
-        raise UsageError(
-            f"an image cannot have the mode {text}",
-            hint="others must not write to it: 600, 640 or 644",
-        )
-    return mode
-
-
 def _status(words: str) -> Status:
     """What is done meanwhile, on a terminal."""
     from pasture_tools.display.terminal import error_terminal
@@ -464,7 +438,6 @@ def _print(path: Path, document: Document, *, in_full: bool = False) -> None:
 def _lines(document: Document) -> list[str]:
     """What an image is made of, and what it depends on."""
     sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in document.sizes.items())
-    files = f"{len(document.files)}, by size and time" if document.is_checked else "no others"
     return [
         f"made by pasture {document.pasture} for {document.python}, {document.version}",
         f"options of Python: {' '.join(document.options) or 'none'}",
@@ -474,7 +447,7 @@ def _lines(document: Document) -> list[str]:
         f"processor: {document.processor}, {document.processors} of them",
         f"for processors: {document.cpu or 'of that model'}",
         f"libraries that must be the same: {len(document.libraries)}",
-        f"files that must be the same: {files}",
+        f"files that must be the same: {len(document.files)}",
         f"variables that must be the same: {', '.join(document.variables)}",
         f"variables that it was made with: {', '.join(document.holds) or 'none'}",
         f"the seal: {document.seal}",

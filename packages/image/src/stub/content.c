@@ -1,6 +1,4 @@
-/* A build-id is a hash of the content that the linker has put into the file (gcc and clang: SHA-1).
- * Comparing it reads twenty bytes; a file without one is read whole where the kernel cannot say
- * that nothing in it has changed. */
+/* A file is read whole where the kernel cannot say that nothing in it has changed. */
 #define _GNU_SOURCE
 #include "content.h"
 
@@ -12,17 +10,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define MAX_ID_BYTES 64
-
-static bool
-has_build_id(const manifest *m, const manifest_source *source, int file)
-{
-    char found[MAX_ID_BYTES];
-    return pread(file, found, source->id_bytes, (off_t)source->id_offset)
-               == (ssize_t)source->id_bytes
-           && memcmp(found, manifest_at(m, source->id_at), source->id_bytes) == 0;
-}
 
 bool
 content_sum(int file, uint64_t *sum)
@@ -87,15 +74,12 @@ content_is_untouched(const struct stat *s, uint64_t inode, uint64_t changed_ns)
 }
 
 bool
-content_is(const manifest *m, const manifest_source *source, int file)
+content_is(const manifest_source *source, int file)
 {
     struct stat s;
     uint64_t sum;
     if (fstat(file, &s) < 0 || !S_ISREG(s.st_mode) || (uint64_t)s.st_size != source->bytes) {
         return false;
-    }
-    if (source->kind == MANIFEST_BUILD_ID) {
-        return has_build_id(m, source, file);
     }
     return content_is_untouched(&s, source->inode, source->changed_ns)
            || (content_sum(file, &sum) && sum == source->sum);

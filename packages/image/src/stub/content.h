@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 /* Whether an open file has the content that an image knows it by. */
-bool content_is(const manifest *m, const manifest_source *source, int file);
+bool content_is(const manifest_source *source, int file);
 
 /* Whether nothing in a file or folder has changed: the kernel sets that time, and lets none choose it. */
 bool content_is_untouched(const struct stat *s, uint64_t inode, uint64_t changed_ns);

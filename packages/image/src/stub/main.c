@@ -80,32 +80,10 @@ say(const char *what, const char *why)
     }
 }
 
-/* Which of those is a terminal that modules have asked for and found none; or NULL. */
-static const char *
-terminal_found(const manifest *m)
-{
-    static const char *const names[] = {"standard input", "standard output", "standard error",
-                                        "/dev/tty"};
-    for (int i = 0; i <= STDERR_FILENO; i++) {
-        if (m->terminals >> i & 1 && isatty(i)) {
-            return names[i];
-        }
-    }
-    int own = m->terminals >> 3 & 1 ? open(names[3], O_RDONLY | O_NOCTTY | O_CLOEXEC) : -1;
-    if (own >= 0) {
-        (void)close(own);
-    }
-    return own >= 0 ? names[3] : NULL;
-}
-
-/* Whether the image that was looked at last is not for this machine, or not of these files. */
-static bool is_stale;
-
 static const char *
 differs(const manifest *m, int file, const char *python, const command_line *line)
 {
     const char *why;
-    is_stale = false;
     if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
         return because("the image is of another interpreter", manifest_at(m, m->python_at));
     }
@@ -116,16 +94,12 @@ differs(const manifest *m, int file, const char *python, const command_line *lin
     if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
         return because("a variable that matters at the start", why);
     }
-    if ((why = terminal_found(m)) != NULL) {
-        return because("modules asked while loading whether it is a terminal, and it is", why);
-    }
-    if ((why = question_differs(m, &is_stale)) != NULL) {
-        return because(is_stale ? "a file has changed since the image was made"
-                                : "modules asked while loading, and the answer is another one",
+    if ((why = question_differs(m)) != NULL) {
+        return because(*why == '/' ? "a file has changed since the image was made"
+                                   : "modules asked while loading, and the answer is another one",
                        why);
     }
-    is_stale = (why = image_file_differs(m, file)) != NULL;
-    if (is_stale) {
+    if ((why = image_file_differs(m, file)) != NULL) {
         return why;
     }
     if ((why = beside_found(m, line)) != NULL) {
@@ -144,7 +118,6 @@ start_from_file(const char *path, const char *python, char **argv, command_line 
     int file;
     const manifest *m = image_file_open(path, &file, &why);
     if (m == NULL) {
-        is_stale = true;
         return why;
     }
     if ((why = differs(m, file, python, line)) == NULL) {
@@ -153,30 +126,26 @@ start_from_file(const char *path, const char *python, char **argv, command_line 
                                    .argv = argv,
                                    .envp = environ,
                                    .line = line,
-                                   .is_verbose = is_verbose(),
-                                   .is_stale = &is_stale};
+                                   .is_verbose = is_verbose()};
         why = restore(m, file, &request);
     }
     (void)close(file);
     return why;
 }
 
-/* Out of the first image of a folder that fits. The reason is that of one for this machine, or else of
-   the newest. */
+/* Out of the first image of a folder that fits. The reason is that of the newest. */
 static const char *
 start_from_folder(const char *folder, const char *python, char **argv, command_line *line)
 {
     static folder_image images[FOLDER_MAX_IMAGES];
     static char kept[sizeof reason];
     size_t found = folder_find(folder, images);
-    bool is_kept_stale = true;
     snprintf(kept, sizeof kept, "the folder has no image");
     for (size_t i = 0; i < found; i++) {
         const char *why = start_from_file(images[i].path, python, argv, line);
         say(images[i].path, why);
-        if (i == 0 || (is_kept_stale && !is_stale)) {
+        if (i == 0) {
             snprintf(kept, sizeof kept, "%s", why);
-            is_kept_stale = is_stale;
         }
     }
     return kept;

@@ -18,7 +18,6 @@
 #define MAX_AUXV_BYTES 1024u
 #define MAX_KERNEL_BYTES (32 * OS_PAGE)
 #define MAX_DESCRIPTOR (1u << 20)
-#define MAX_ID_BYTES 64u
 #define MAP_DROPPABLE_ 0x08u
 #define FLAGS (MAP_SHARED | MAP_PRIVATE | MAP_DROPPABLE_ | MAP_ANONYMOUS | MAP_NORESERVE)
 #define FILE_FLAGS (O_ACCMODE | O_CREAT | O_TRUNC | O_APPEND)
@@ -183,13 +182,6 @@ regions_fit(const checked *c)
 }
 
 static bool
-is_id(const checked *c, const manifest_source *source)
-{
-    return source->id_bytes && source->id_bytes <= MAX_ID_BYTES
-           && is_table(c, source->id_at, source->id_bytes, 1) && source->id_offset <= INT64_MAX;
-}
-
-static bool
 sources_fit(const checked *c)
 {
     const manifest *m = c->m;
@@ -198,9 +190,8 @@ sources_fit(const checked *c)
     }
     const manifest_source *source = manifest_sources(m);
     for (uint64_t i = 0; i < m->sources; i++) {
-        if (source[i].kind > MANIFEST_SUM || source[i].bytes > INT64_MAX
-            || (source[i].kind != MANIFEST_IMAGE && !is_text(c, source[i].path))
-            || (source[i].kind == MANIFEST_BUILD_ID && !is_id(c, &source[i]))) {
+        if (source[i].kind > MANIFEST_FILE || source[i].bytes > INT64_MAX
+            || (source[i].kind == MANIFEST_FILE && !is_text(c, source[i].path))) {
             return false;
         }
     }

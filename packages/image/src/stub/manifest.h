@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x4454464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x4654464D475A5350)
 #define MANIFEST_KERNELS 6
-#define MANIFEST_QUESTIONS 13 /* that question.h knows */
+#define MANIFEST_QUESTIONS 14 /* that question.h knows */
 #define MANIFEST_ANONYMOUS UINT32_MAX
 
 typedef struct {
@@ -17,17 +17,15 @@ typedef struct {
 } manifest_range;
 
 typedef enum {
-    MANIFEST_IMAGE,    /* the image's own pages: its size up to their end */
-    MANIFEST_BUILD_ID, /* a file that has a path, known by its size and what lies at a place in it */
-    MANIFEST_SUM,      /* the same, by its size and a checksum of all of it */
+    MANIFEST_IMAGE, /* the image's own pages: its size up to their end */
+    MANIFEST_FILE,  /* a file that has a path */
 } manifest_kind;
 
 typedef struct {
     uint64_t kind;
     uint64_t bytes;
     uint64_t path;
-    uint64_t id_at, id_offset, id_bytes; /* where it is here, where in the file, its length */
-    uint64_t sum;                        /* as content_sum */
+    uint64_t sum;               /* as content_sum */
     uint64_t inode, changed_ns; /* st_ctim: with both the same it has the sum; 0 if not known */
 } manifest_source;
 
@@ -94,7 +92,6 @@ typedef struct {
     uint64_t files, files_at;
     uint64_t auxv_bytes, auxv_at;
     uint64_t rules_at, python_at, options_at;
-    uint64_t terminals; /* bit N: what must be none: a standard stream; 3: /dev/tty */
     uint64_t folders, folders_at;
     uint64_t names, names_at;
     /* What it was made of. */

@@ -6,10 +6,12 @@
 
 #include "content.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -18,11 +20,13 @@
 
 #define MAX_GROUPS 65536
 
-static const char *const names[] = {"uname", "affinity", "limit",  "user",   "groups",
-                                    "bind6", "host",     "stream", "access", "state",
-                                    "kind",  "link",     "answer"};
+static const char *const names[] = {"uname", "affinity", "limit",  "user",     "groups",
+                                    "bind6", "host",     "stream", "terminal", "access",
+                                    "state", "kind",     "link",   "answer"};
+static const char *const terminals[] = {"standard input", "standard output", "standard error",
+                                        "/dev/tty"};
 #define ASKED_AT 3
-enum { ACCESS = QUESTION_ACCESS, STATE, KIND, LINK, ANSWER };
+enum { TERMINAL = QUESTION_ACCESS - 1, ACCESS, STATE, KIND, LINK, ANSWER };
 
 uint64_t
 question_number(const char *name)
@@ -106,6 +110,18 @@ kind_of(const char *path, int descriptor)
     return missing < 0 ? 0 : s.st_mode & S_IFMT;
 }
 
+/* Whether a standard stream is a terminal, or this process has one. */
+static uint64_t
+is_terminal(uint64_t which)
+{
+    if (which <= STDERR_FILENO) {
+        return (uint64_t)isatty((int)which);
+    }
+    int own = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+    (void)close(own);
+    return own >= 0;
+}
+
 uint64_t
 question_answer(uint64_t number, uint64_t argument, const char *path)
 {
@@ -134,6 +150,8 @@ question_answer(uint64_t number, uint64_t argument, const char *path)
         return can_bind6();
     case 7:
         return system_sum(true);
+    case TERMINAL:
+        return is_terminal(argument);
     case ACCESS:
         return access_bits(path, argument);
     case STATE:
@@ -148,16 +166,23 @@ question_answer(uint64_t number, uint64_t argument, const char *path)
 }
 
 const char *
-question_differs(const manifest *m, bool *has_path)
+question_differs(const manifest *m)
 {
+    static char terminal[64];
     const manifest_question *asked = manifest_at(m, m->questions_at);
     for (uint64_t i = 0; i < m->questions; i++) {
-        *has_path = question_has_path(asked[i].number);
-        const char *path = *has_path ? manifest_at(m, asked[i].argument) : NULL;
-        uint64_t argument = *has_path ? asked[i].answer >> ASKED_AT : asked[i].argument;
-        if (question_answer(asked[i].number, argument, path) != asked[i].answer) {
-            return *has_path ? path : names[asked[i].number - 1];
+        bool has_path = question_has_path(asked[i].number);
+        const char *path = has_path ? manifest_at(m, asked[i].argument) : NULL;
+        uint64_t argument = has_path ? asked[i].answer >> ASKED_AT : asked[i].argument;
+        if (question_answer(asked[i].number, argument, path) == asked[i].answer) {
+            continue;
         }
+        if (asked[i].number == TERMINAL) {
+            snprintf(terminal, sizeof terminal, "whether %s is a terminal",
+                     terminals[argument & 3]);
+            return terminal;
+        }
+        return has_path ? path : names[asked[i].number - 1];
     }
     return NULL;
 }

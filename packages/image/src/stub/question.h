@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#define QUESTION_ACCESS 9
+#define QUESTION_ACCESS 10
 
 /* The number of a question by its name in the record, from 1 on; 0 if it is none. The order is
    `QUESTIONS` of pasture_image/build/lookups.py. */
@@ -21,7 +21,7 @@ question_has_path(uint64_t number)
     return number >= QUESTION_ACCESS;
 }
 
-/* The answer to this process, or a checksum of it. `argument` says which limit or stream is asked for, or
+/* The answer to this process, or a checksum of it. `argument` says which limit, stream or terminal is asked for, or
    what a file may be opened for, `path` which file. */
 uint64_t question_answer(uint64_t number, uint64_t argument, const char *path);
 
@@ -29,8 +29,8 @@ uint64_t question_answer(uint64_t number, uint64_t argument, const char *path);
    seconds, as far as a copy has it. Of a folder without the time. */
 uint64_t question_state(const struct stat *s);
 
-/* NULL, or the name of the first question that has another answer than for the image, or the path
-   that it is about. */
-const char *question_differs(const manifest *m, bool *has_path);
+/* NULL, or the name of the first question that has another answer than for the image, or the absolute
+   path that it is about. */
+const char *question_differs(const manifest *m);
 
 #endif

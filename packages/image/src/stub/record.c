@@ -16,7 +16,6 @@
 #include "record.h"
 
 #include "content.h"
-#include "descriptors.h"
 #include "question.h"
 
 #include <errno.h>
@@ -52,6 +51,9 @@
 #endif
 #ifndef SYS_openat2
 #  define SYS_openat2 437
+#endif
+#ifndef SYS_close_range
+#  define SYS_close_range 436
 #endif
 #ifndef SYS_faccessat2
 #  define SYS_faccessat2 439
@@ -507,6 +509,17 @@ take_descriptor(int channel)
         memcpy(&descriptor, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof descriptor);
     }
     return descriptor;
+}
+
+/* Linux before 5.9 knows no such call. */
+static void
+close_from(int first)
+{
+    if (syscall(SYS_close_range, first, ~0u, 0) < 0) {
+        for (int i = first; i < 1024; i++) {
+            (void)close(i);
+        }
+    }
 }
 
 /* With nothing else open: the reader of a pipe of the program's would wait for this process, too. */

@@ -149,7 +149,7 @@ open_library(const manifest *m, const manifest_source *source, int *file)
         return why;
     }
     snprintf(why, sizeof why, "a library has changed since the image was made: %s", path);
-    return content_is(m, source, *file) ? NULL : why;
+    return content_is(source, *file) ? NULL : why;
 }
 
 static const char *
@@ -463,36 +463,12 @@ max_mappings(void)
     return is_known ? strtoull(text, NULL, 10) : UINT64_MAX;
 }
 
+/* What would be missed once this program is gone: limits of memory refuse the image itself, and python
+   runs then. */
 static bool
-is_within(int limit, uint64_t bytes)
+has_room_for_mappings(const manifest *m)
 {
-    struct rlimit found;
-    return getrlimit(limit, &found) == 0
-           && bytes <= found.rlim_cur; /* RLIM_INFINITY: the largest */
-}
-
-/* What would fail when this program is gone already. */
-static const char *
-is_too_large(const manifest *m)
-{
-    const manifest_region *r = manifest_regions(m);
-    uint64_t all = m->stack_limit_bytes, data = 0, most = max_mappings(), counted = 0;
-    for (uint64_t i = 0; i < m->regions; i++) {
-        uint64_t end = r[i].start + r[i].length;
-        if (end > counted) { /* parts of a mapping follow it */
-            uint64_t bytes = end - (r[i].start > counted ? r[i].start : counted);
-            all += bytes;
-            data += r[i].protection & PROT_WRITE ? bytes : 0; /* no image has any that is shared */
-            counted = end;
-        }
-    }
-    if (m->regions + SPARE_MAPPINGS > most) {
-        return "the image has more mappings than vm.max_map_count";
-    }
-    if (!is_within(RLIMIT_AS, all)) {
-        return "the image is larger than the limit of the address space";
-    }
-    return is_within(RLIMIT_DATA, data) ? NULL : "the image is larger than the limit of data";
+    return m->regions + SPARE_MAPPINGS <= max_mappings();
 }
 
 /* PR_SET_MM_MAP is part of the kernel's support of checkpoints. */
@@ -525,8 +501,10 @@ does_not_fit(const manifest *m)
     if (!same_stack_limit(m)) {
         return "another limit of the stack";
     }
-    return can_describe_memory() ? is_too_large(m)
-                                 : "this kernel does not let a process describe its memory";
+    if (!can_describe_memory()) {
+        return "this kernel does not let a process describe its memory";
+    }
+    return has_room_for_mappings(m) ? NULL : "the image has more mappings than vm.max_map_count";
 }
 
 const char *
@@ -551,10 +529,7 @@ restore(const manifest *m, int image, const restore_request *request)
     }
     memset(files, -1, bytes);
     why = open_files(m);
-    if (why == NULL) {
-        why = open_sources(m, image, files);
-        *request->is_stale = why != NULL;
-    }
+    why = why == NULL ? open_sources(m, image, files) : why;
     if (why == NULL) {
         sizes s = measure(m, request, is_same_kernel);
         char *place = find_place(m, s.all);

@@ -13,7 +13,6 @@ typedef struct {
     char **envp;
     const command_line *line;
     bool is_verbose; /* say so if it fails later */
-    bool *is_stale;  /* set if a library has changed */
 } restore_request;
 
 /* Returns if it cannot be done, with the reason; the process is then as it was. Later failures

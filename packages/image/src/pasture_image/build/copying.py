@@ -18,10 +18,8 @@ from pasture_image.build import beside, lookups, texts
 from pasture_image.build.frozen import Frozen
 from pasture_image.build.made_of import made_of
 from pasture_image.build.manifest import (
-    MadeOf,
     Needs,
     OpenFile,
-    Sum,
     content_sum,
     is_appended,
     write_manifest,
@@ -82,10 +80,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
         begins, contains = variables.looked_for()
         begin = (*beginnings(loaded), *begins)
-        needs = Needs(
-            *(order.python, order.options, needed, begin, contains, bool(walkers), names),
-            terminals=found.terminals,
-        )
+        needs = Needs(order.python, order.options, needed, begin, contains, bool(walkers), names)
         paths = [one.path for one in opened if not is_appended(one.flags)]
         kept = made_of(order, mapped, found, sought, paths)
         text = write_manifest(
@@ -104,9 +99,8 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 if value is not None or name not in asked
             },
             notes=_notes(walkers, len(asked), found, notes),
-            bytes=image.written_bytes,
             sizes=image.sizes,
-            libraries=_shown(kept),
+            libraries=tuple(sorted(kept.libraries)),
         )
         send(channel, built, [memory.written(_NAME, text), pages])
     except PastureError as error:
@@ -183,13 +177,6 @@ def _can_be_opened_again(path: str, flags: int) -> bool:
     return stat.S_ISREG(status.st_mode) or (is_read and path in _DEVICES)
 
 
-def _shown(kept: MadeOf) -> dict[str, str]:
-    return {
-        path: f"checksum {by.sum:016x}" if isinstance(by, Sum) else f"build-id {by.data.hex()}"
-        for path, by in kept.libraries.items()
-    }
-
-
 def _notes(
     walkers: tuple[str, ...], asked: int, found: lookups.Found, more: tuple[Note, ...]
 ) -> tuple[Note, ...]:
@@ -201,7 +188,7 @@ def _notes(
         *(Note("file", path) for path in sorted(found.rewritten)),
         *sorted(found.refused),
         *(Note("kernel", path) for path in sorted(found.asked)),
-        *(Note("terminal", lookups.STREAMS[number]) for number in sorted(found.terminals)),
+        *(Note("terminal", name) for name in found.terminals()),
         *more,
     )
 

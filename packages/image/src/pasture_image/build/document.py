@@ -17,14 +17,6 @@ MAX_BYTES = 64 << 20
 _MAX_NUMBER = 1 << 63
 
 
-class Fact(NamedTuple):
-    """A fact of the machine that is compared at each start; `value` is hexadecimal."""
-
-    rule: int
-    value: str
-    name: str
-
-
 class Remark(NamedTuple):
     """What programs get as it was when modules were loaded (`notes`)."""
 
@@ -44,11 +36,9 @@ class Document:
         preload: modules that were named.
         modules: all that are loaded.
         seal: the seal's report, one line.
-        bytes: of pages of its own.
         sizes: bytes by where memory comes from.
-        libraries: how each is known, by path.
-        files: that are compared by size and time.
-        is_checked: whether files are.
+        libraries: files that are mapped.
+        files: other files that are compared.
         variables: names of those that must be the same.
         holds: names of those that it was made with.
         cpu: `native`, or "" for processors of the model `processor`.
@@ -62,11 +52,9 @@ class Document:
     preload: tuple[str, ...]
     modules: tuple[str, ...]
     seal: str
-    bytes: int
     sizes: dict[str, int]
-    libraries: dict[str, str]
+    libraries: tuple[str, ...]
     files: tuple[str, ...]
-    is_checked: bool
     variables: tuple[str, ...]
     holds: tuple[str, ...]
     notes: tuple[Remark, ...]
@@ -74,13 +62,11 @@ class Document:
     cpu: str
     processor: str
     processors: int
-    host: tuple[Fact, ...]
 
     def as_json(self) -> dict[str, Any]:
         """The same as it is in the file, and as `show --json` writes it."""
         found = dataclasses.asdict(self)
         found["notes"] = [note._asdict() for note in self.notes]
-        found["host"] = [fact._asdict() for fact in self.host]
         return found
 
 
@@ -94,17 +80,15 @@ def parsed(data: bytes) -> Document:
         found: Document = _document(json.loads(data))
     except (TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
-    numbers = (found.bytes, found.processors, *found.sizes.values())
+    numbers = (found.processors, *found.sizes.values())
     if not all(0 <= number < _MAX_NUMBER for number in numbers):
         raise ValueError("a number is out of range")
     return found
 
 
 def _document(fields: Any) -> Document:
-    rows = {"notes": Remark._fields, "host": Fact._fields}
     if type(fields) is not dict:
         raise ValueError("it is no object")
-    named = {key: [[row[name] for name in names] for row in fields[key]]
-             for key, names in rows.items()}  # fmt: skip
-    found: Document = decoded(Document, {**fields, **named})
+    notes = [[row[name] for name in Remark._fields] for row in fields["notes"]]
+    found: Document = decoded(Document, {**fields, "notes": notes})
     return found

@@ -38,21 +38,21 @@ _ANSWERS = ("/proc/sys/", "/sys/")
 _MAPS = ("/maps", "/smaps")
 """Of memory, which is the image's."""
 _TERMINAL = "/dev/tty"
-STREAMS = ("standard input", "standard output", "standard error", _TERMINAL)
+_STREAMS = ("standard input", "standard output", "standard error", _TERMINAL)
 """That may be terminals; the last one is a program's own, whatever its streams are."""
 QUESTIONS = (
     *("uname", "affinity", "limit", "user", "groups", "bind6", "host"),
-    *("stream", "access", "state", "kind", "link", "answer"),
+    *("stream", "terminal", "access", "state", "kind", "link", "answer"),
 )
 """As src/stub/question.c numbers them, from 1 on. The last are about a path: for what it can be
 opened, what stat(2) says of it, what kind of file it is, where it leads, what the kernel says."""
-_ACCESS, _STATE, _KIND, LINK, ANSWER = range(9, 14)
+_STREAM, _IS_TERMINAL, _ACCESS, _STATE, _KIND, LINK, ANSWER = range(8, 15)
 _MAY_READ = os.O_ACCMODE | os.O_TRUNC
 _NO_FOLLOW = 0x100
 """Of fstatat(2)."""
 _OWN_LINKS = ("/proc/self/exe", "/proc/self/cwd")
 """Of the process: the first is the interpreter's, the second is known by its text (`kept`)."""
-_ASKED = REFUSED.union(QUESTIONS) - {"folder", "access", "stream"}
+_ASKED = REFUSED.union(QUESTIONS) - {"folder", "access", "stream", "terminal"}
 _OF_LOAD = {"statfs": "filesystem", "connect": "network", "bind": "network"}
 _MODULES = (".py", ".pyc", ".so")
 _RENEWED = {
@@ -91,7 +91,6 @@ class Found:
         written: by the load itself.
         rewritten: of these, what it had read.
         is_asked_by_python: whether an environment was opened as Python code does, closed at exec.
-        terminals: indexes of `STREAMS` that were asked for what only terminals answer.
         is_blind: whether the kernel kept paths from the recorder.
         is_confined: whether something has given up rights that no program may give up.
         changed: what was there at one time and not at another, or another time or size by then.
@@ -112,10 +111,14 @@ class Found:
     written: set[str] = field(default_factory=set)
     rewritten: set[str] = field(default_factory=set)
     is_asked_by_python: bool = False
-    terminals: set[int] = field(default_factory=set)
     is_blind: bool = False
     is_confined: bool = False
     changed: set[str] = field(default_factory=set)
+
+    def terminals(self) -> list[str]:
+        """What was asked for what only terminals answer."""
+        return [_STREAMS[which] for number, which in self.questions
+                if number == _IS_TERMINAL and isinstance(which, int)]  # fmt: skip
 
     @property
     def reads_environment(self) -> bool:
@@ -162,7 +165,8 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
         if lookup.call == "terminal" or path == _TERMINAL:
             if is_loading:
                 of_stream = lookup.call == "terminal"
-                all_found.terminals.add(lookup.flags if of_stream else STREAMS.index(_TERMINAL))
+                which = lookup.flags if of_stream else _STREAMS.index(_TERMINAL)
+                all_found.questions[_IS_TERMINAL, which] = 0  # the build has none
             continue
         if not path.startswith("/") or f"{path}/".find(_CACHE) >= 0:
             continue
@@ -225,7 +229,7 @@ def _note_stream(all_found: Found, lookup: Lookup, module: str) -> None:
     if lookup.call == "input" or lookup.flags:
         all_found.refused.add(Note("process", module))
     else:
-        all_found.questions[QUESTIONS.index("stream") + 1, lookup.flags] = lookup.names
+        all_found.questions[_STREAM, lookup.flags] = lookup.names
 
 
 def _note_kernel(all_found: Found, lookup: Lookup, module: str, *, is_child: bool) -> None:

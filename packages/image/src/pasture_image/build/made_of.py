@@ -1,13 +1,11 @@
 """What an image was made of, as it is compared at each start: src/stub/made_of.c.
 
-It is used in other containers and after a reboot, where devices and inodes are others. So libraries
-are known by their content. Files and folders are known by inode and the kernel's time of their last
-change; where one differs, files by their content, and folders by what counts in them.
+Files and folders are known by inode and the kernel's time of their last change; where one differs
+(in another container, or a copy), files by their content, and folders by what counts in them.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import posix
 import stat
@@ -18,7 +16,6 @@ from pathlib import Path
 
 from pasture.proc import OF_THE_KERNEL
 from pasture_image.build import host, search
-from pasture_image.build.build_id import BuildId, build_id
 from pasture_image.build.lookups import ANSWER, LINK, Found
 from pasture_image.build.manifest import File, Folder, MadeOf, Sum, content_sum
 from pasture_image.build.process import stub_of
@@ -37,7 +34,7 @@ _START_FILES = ("*.pth", "*.start") if sys.version_info >= (3, 15) else ("*.pth"
 
 def made_of(
     order: Order,
-    mapped: Iterable[str],
+    mapped: Collection[str],
     found: Found,
     sought: Sought,
     open_files: Iterable[str],
@@ -56,19 +53,17 @@ def made_of(
     """
     stub = stub_of(order.python)
     libraries = _libraries(stub, mapped)
-    facts = host.rules(order.cpu, order.facts)
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
-    if not order.is_checked:
-        return MadeOf(facts, libraries, _files(stub, opened))
     answers = _answers(found)
     folders = _folders(found, _names(sought, order.folder))
     now = {path: file_times(path) for path in found.files.keys() & found.changed}
     archives = [file_times(path) for path in _names(sought, order.folder) if Path(path).is_file()]
     files = {**found.files, **now, **{file[0]: file for file in (*opened, *archives)}}
+    others = {tuple(MISSING), *(file_times(path)[1:] for path in mapped)}
     return MadeOf(
-        facts,
+        order.facts,
         libraries,
-        _files(stub, (file for _, file in sorted(files.items()) if file[1:] != tuple(MISSING))),
+        _files(stub, (file for _, file in sorted(files.items()) if file[1:] not in others)),
         folders,
         {
             **{(LINK, path): content_sum(os.fsencode(to)) for path, to in found.links.items()},
@@ -177,12 +172,9 @@ def _first_page(path: str) -> bytes | None:
         return None
 
 
-def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, BuildId | Sum]:
-    ids = {path: _id_of(path) for path in mapped}
-    changed = {path: _last_change(path) for path, found in ids.items() if found is None}
-    sums = host.sums(stub, changed)
-    return {path: found if found is not None else Sum(sums[path], *changed[path])
-            for path, found in ids.items()}  # fmt: skip
+def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, Sum]:
+    changed = {path: _last_change(path) for path in mapped}
+    return {path: Sum(known, *changed[path]) for path, known in host.sums(stub, changed).items()}
 
 
 def _files(stub: Path, files: Iterable[FileTimes]) -> tuple[File, ...]:
@@ -202,11 +194,3 @@ def _last_change(path: str) -> tuple[int, int]:
     if time.time_ns() - status.st_ctime_ns < _TICK_NS:
         return 0, 0
     return status.st_ino, status.st_ctime_ns
-
-
-def _id_of(path: str) -> BuildId | None:
-    with (
-        Path(path).open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
-    ):
-        return build_id(content)  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
 from pasture_image.build import host, image_file, leaks
-from pasture_image.build.document import Document, Fact, Remark
+from pasture_image.build.document import Document, Remark
 from pasture_image.build.process import Build, end_orphans, stub_of
 from pasture_image.inside.memory import read
 from pasture_image.inside.order import Built, Order, Secret
@@ -78,13 +78,11 @@ def build(path: Path, order: Order) -> Document:
         ImageFailed: it cannot be made, holds a secret, or no program starts out of it.
     """
     stub = stub_of(order.python)
-    facts = host.facts(stub)
-    order = replace(order, facts=tuple((fact.rule, fact.value) for fact in facts))
-    rules = host.rules(order.cpu, order.facts)
+    facts = tuple((fact.rule, fact.value) for fact in host.facts(stub))
+    order = replace(order, facts=host.rules(order.cpu, facts))
     built, manifest, pages = _settled(order)
     try:
-        needed = [host.Fact(*rule, fact.name) for rule, fact in zip(rules, facts, strict=True)]
-        document = _document(order, built, needed)
+        document = _document(order, built)
 
         def inspect(written: BinaryIO) -> None:
             name = f"/proc/{os.getpid()}/fd/{written.fileno()}"
@@ -206,7 +204,7 @@ def in_the_way(stub: Path, image: Path, environ: Mapping[str, str], order: Order
         left |= {name: order.environ[name]} if name in order.environ else {}
 
 
-def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Document:
+def _document(order: Order, built: Built) -> Document:
     return Document(
         pasture=version("pasture"),
         python=order.python,
@@ -215,11 +213,9 @@ def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Documen
         preload=order.preload,
         modules=tuple(sorted(built.modules)),
         seal=built.seal,
-        bytes=built.bytes,
         sizes=built.sizes,
-        libraries=dict(sorted(built.libraries.items())),
-        files=built.files if order.is_checked else (),
-        is_checked=order.is_checked,
+        libraries=built.libraries,
+        files=built.files,
         variables=_shown(built.variables),
         holds=tuple(
             sorted({n for n in order.environ if n not in leaks.KNOWN or n in built.variables})
@@ -229,7 +225,6 @@ def _document(order: Order, built: Built, facts: Iterable[host.Fact]) -> Documen
         cpu=order.cpu,
         processor=processor.model() or platform.machine(),
         processors=os.cpu_count() or 0,
-        host=tuple(Fact(int(f.rule), f"{f.value:x}", f.name) for f in facts),
     )
 
 

@@ -9,29 +9,24 @@ from __future__ import annotations
 import os
 import stat
 import struct
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from pasture_image.build.beside import Name
-from pasture_image.build.build_id import BuildId
 from pasture_image.build.frozen import FACTS
 from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 
-MAGIC = 0x4454464D475A5350
-"""`PSZGMFTD`: the last character is the version of the layout."""
+MAGIC = 0x4654464D475A5350
+"""`PSZGMFTF`: the last character is the version of the layout."""
 
 LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
-HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 4 + 4 + 8
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 3 + 4 + 8
 _CHECKSUM_AT = 16
-_IMAGE, _BUILD_ID, _SUM = range(3)
-_SOURCE = (
-    *("kind", "bytes", "path", "id_at", "id_offset", "id_bytes"),
-    *("sum", "inode", "changed_ns"),
-)
+_IMAGE, _FILE = range(2)
 
 
 def is_appended(flags: int) -> bool:
@@ -66,7 +61,6 @@ class Needs:
         contained: no other one that contains one of these, in any case, may be set.
         names: in whose place the program's folder must have no module of its own.
         all_variables: whether that holds for each variable, but for those that count for nothing.
-        terminals: indexes of what must be no terminal (`lookups.STREAMS`).
     """
 
     python: str
@@ -76,11 +70,11 @@ class Needs:
     contained: tuple[str, ...] = ()
     all_variables: bool = False
     names: Sequence[Name] = ()
-    terminals: Collection[int] = ()
 
     def rules(self) -> list[str]:
         """The variables, as the stub compares them."""
-        values = (f"={name}={v}" if v is not None else f"-{name}" for name, v in self._sorted())
+        wanted = sorted(self.variables.items())
+        values = (f"={name}={v}" if v is not None else f"-{name}" for name, v in wanted)
         everything: tuple[tuple[str, ...], tuple[str, ...]] = (("",), ())
         some = (self.beginnings, self.contained)
         begins, contained = everything if self.all_variables else some
@@ -91,9 +85,6 @@ class Needs:
             *(f"!{name}" for name in UNCOUNTED),
             *(f"~{begin}" for begin in UNCOUNTED_BEGINNINGS),
         ]
-
-    def _sorted(self) -> list[tuple[str, str | None]]:
-        return sorted(self.variables.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,13 +146,13 @@ class MadeOf:
 
     Attributes:
         facts: of the machine: rule and value.
-        libraries: the build-id of each file that is mapped, or its checksum, by path.
+        libraries: the files that are mapped, by path.
         questions: the answer to each by its number and argument, which may be a path
             (src/stub/question.c).
     """
 
     facts: tuple[tuple[int, int], ...] = ()
-    libraries: Mapping[str, BuildId | Sum] = field(default_factory=dict)
+    libraries: Mapping[str, Sum] = field(default_factory=dict)
     files: tuple[File, ...] = ()
     folders: tuple[Folder, ...] = ()
     questions: Mapping[tuple[int, int | str], int] = field(default_factory=dict)
@@ -229,7 +220,7 @@ def write_manifest(
         *(len(image.sources), sources, len(image.regions), regions),
         *(len(open_files), files),
         *(len(auxiliary_vector), auxiliary),
-        *(rules, python, options, sum(1 << number for number in needs.terminals)),
+        *(rules, python, options),
         *(len(folder_rows) // 8, folders, len(needs.names), names),
         *(number for table in of_files for number in table),
     )
@@ -280,19 +271,12 @@ def _sources(sources: Sequence[str], image_bytes: int, made_of: MadeOf, tables: 
     rows = bytearray()
     for source in sources:
         if source == OWN:
-            row = {"kind": _IMAGE, "bytes": image_bytes}
+            row = (_IMAGE, image_bytes, 0, 0, 0, 0)
         else:
-            row = {"bytes": Path(source).stat().st_size, "path": tables.text(source)}
-            row |= _known_by(made_of.libraries[source], tables)
-        rows += struct.pack("<9Q", *(row.get(name, 0) for name in _SOURCE))
+            size, known = Path(source).stat().st_size, made_of.libraries[source]
+            row = (_FILE, size, tables.text(source), *known)
+        rows += struct.pack("<6Q", *row)
     return bytes(rows)
-
-
-def _known_by(known: BuildId | Sum, tables: _Tables) -> dict[str, int]:
-    if isinstance(known, Sum):
-        return {"kind": _SUM, **known._asdict()}
-    at = {"id_at": tables.add(known.data), "id_offset": known.offset, "id_bytes": len(known.data)}
-    return {"kind": _BUILD_ID, **at}
 
 
 def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:

@@ -88,7 +88,6 @@ class Image:
         sources: paths of files; `OWN` is the one with the pages that were written.
         kernels: mappings of the kernel's own, in the order of addresses.
         vdso: which of them it is, and where a copy is in `OWN`; the first is their number for none.
-        written_bytes: size of the pages that were written.
         sizes: bytes of the regions with such pages, by what they are.
     """
 
@@ -97,7 +96,6 @@ class Image:
     sources: tuple[str, ...]
     kernels: tuple[Mapping, ...]
     vdso: tuple[int, int]
-    written_bytes: int
     sizes: dict[str, int]
 
 
@@ -125,7 +123,6 @@ class Copy:
         self._frozen, self._file = frozen, file
         self._sources = _Sources()
         self._end = OS_PAGE_BYTES  # the header of a file
-        self._written_bytes = 0
         self._sizes = dict.fromkeys(("heap", "other anonymous memory", "libraries", "stack"), 0)
 
     def take(self) -> Image:
@@ -156,7 +153,6 @@ class Copy:
             self._sources.all(),
             tuple(kernels),
             vdso or (len(kernels), 0),
-            self._written_bytes,
             self._sizes,
         )
 
@@ -272,7 +268,6 @@ class Copy:
             data = self._read(address + begin, min(1 << 20, length - begin))
             for at, part in filled(data):
                 write_at(self._file, part, offset + begin + at)
-                self._written_bytes += len(part)
         return offset
 
 

@@ -9,7 +9,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 from select import select
 from time import monotonic
 
@@ -64,10 +63,7 @@ class Apart:
         posix.close(writer)
 
     def result(self, timeout_s: float) -> bytes | None:
-        """What the work has found out; empty if it failed. Ends it.
-
-        None if it takes longer, or waits for a lock that this process has and keeps.
-        """
+        """What the work has found out; empty if it failed, None if it takes longer. Ends it."""
         with suppress(OSError):
             os.write(self._gate, b"1")
         try:
@@ -88,7 +84,6 @@ class Apart:
     def _read(self, end: float) -> bytes | None:
         """All that comes until it has ended: what it has started may keep its pipe open."""
         found = bytearray()
-        is_waiting = False
         while (left := end - monotonic()) > 0:
             has_ended = posix.waitid(posix.P_PID, self._pid, _HAS_ENDED) is not None
             if select([self._reader], [], [], 0 if has_ended else min(left, _LOOK_S))[0]:
@@ -98,24 +93,7 @@ class Apart:
                 found += part
             elif has_ended:
                 return bytes(found)
-            else:
-                was_waiting, is_waiting = is_waiting, self._waits_for_lock()
-                if was_waiting and is_waiting:
-                    return None
         return None
-
-    def _waits_for_lock(self) -> bool:
-        """Whether it waits for a lock that this process has: proc_locks(5)."""
-        own, holder = os.getpid(), 0
-        for line in Path("/proc/locks").read_text().splitlines():
-            fields = line.split()
-            if fields[1] != "->":
-                holder = int(fields[4])
-            elif holder == own:
-                with suppress(OSError):  # that process has ended
-                    if os.getpgid(int(fields[5])) == self._pid:
-                        return True
-        return False
 
 
 def _stand_alone(parent: int) -> None:

@@ -1,9 +1,9 @@
 """Arguments that record how they are asked, in a load that is thrown away.
 
 While modules are loaded there is no program, and `sys.argv` is `["-c"]`. A module that looks at it
-then (`TESTING = "test" in sys.argv`, the name of a parser that is made at the import) has another
-answer in a program of other arguments. Questions after one text are asked again for each program.
-Where an argument goes on otherwise (it is kept, hashed, put into a text), all of them count.
+then (`TESTING = "test" in sys.argv`) has another answer in a program of other arguments. Whether
+one is a text, or what follows its last `/` is, is asked again for each program. Where an argument
+goes on otherwise (kept, measured, hashed, asked for a part, put into a text), all of them count.
 Not seen: a text joined of arguments by a method of another string, and code in C.
 """
 
@@ -38,66 +38,43 @@ class _Asked:
 
 
 class Argument(str):
-    """An argument, or a part of one."""
+    """An argument, or its name: what follows the last `/`."""
 
     _asked: _Asked
-    _is_whole: bool
     _is_name: bool
 
     @classmethod
-    def made(cls, text: str, asked: _Asked, *, whole: bool = False, name: bool = False) -> Argument:
+    def made(cls, text: str, asked: _Asked, *, name: bool = False) -> Argument:
         found = str.__new__(cls, text)
-        found._asked, found._is_whole, found._is_name = asked, whole, name
+        found._asked, found._is_name = asked, name
         return found
-
-    def _ask(self, kind: str, texts: Any) -> None:
-        is_exact = self._is_whole or self._is_name
-        for text in texts if isinstance(texts, tuple) else (texts,):
-            if type(text) is str:
-                question = Question(kind if is_exact else "contains", text, self._is_name)
-                self._asked.questions.add(question)
-        self._asked.by[1].add(_asker())
 
     def _take(self) -> None:
         self._asked.readers.add(_asker())
 
     def __eq__(self, other: object) -> bool:
-        self._ask("is", other)
+        if type(other) is str:
+            self._asked.questions.add(Question(other, self._is_name))
+        self._asked.by[1].add(_asker())
         return str.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
-    def __len__(self) -> int:
-        self._ask("is", "")
-        return str.__len__(self)
-
-    def __contains__(self, text: Any) -> bool:
-        self._ask("contains", text)
-        return str.__contains__(self, text)
-
-    def startswith(self, prefix: Any, *at: Any) -> bool:
-        self._ask("contains" if at else "begins", prefix)
-        return str.startswith(self, prefix, *at)
-
-    def endswith(self, suffix: Any, *at: Any) -> bool:
-        self._ask("contains" if at else "ends", suffix)
-        return str.endswith(self, suffix, *at)
+    def __bool__(self) -> bool:
+        return self != ""
 
     def rfind(self, text: str, *at: Any) -> int:
         if text != "/":  # as `os.path.basename`: what it makes of the answer is seen
-            self._ask("contains", text)
+            self._take()
         return str.rfind(self, text, *at)
 
     def __getitem__(self, index: Any) -> str:
         self._asked.by[0].add(_asker())
-        start = str.rfind(self, "/") + 1
-        is_name = isinstance(index, slice) and (index.start, index.stop) == (start, None)
-        is_all = isinstance(index, slice) and not index.start and index.stop is None
-        return Argument.made(
-            str.__getitem__(self, index), self._asked,
-            whole=is_all and self._is_whole, name=is_name and (self._is_whole or self._is_name),
-        )  # fmt: skip
+        is_end = isinstance(index, slice) and index.stop is None and index.step is None
+        if not is_end or index.start != str.rfind(self, "/") + 1:
+            self._take()
+        return Argument.made(str.__getitem__(self, index), self._asked, name=True)
 
 
 def _takes(method: str) -> Callable[..., Any]:
@@ -122,7 +99,7 @@ class Arguments(list[str]):
     def __init__(self) -> None:
         self._all = [_Asked() for _ in _WORDS]
         self._counted: set[str] = set()
-        words = (Argument.made(w, a, whole=True) for w, a in zip(_WORDS, self._all, strict=True))
+        words = (Argument.made(word, a) for word, a in zip(_WORDS, self._all, strict=True))
         list.__init__(self, words)
 
     def __getitem__(self, index: Any) -> Any:

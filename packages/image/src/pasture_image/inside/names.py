@@ -132,14 +132,6 @@ class Name(str):
     def endswith(self, suffix: Any, *at: Any) -> bool:
         return self._asked(suffix, str.endswith(self, suffix, *at), False)
 
-    def removeprefix(self, prefix: str, /) -> str:
-        self._asked(prefix, str.startswith(self, prefix), True)
-        return Name._made(str.removeprefix(self, prefix), self._origin, False)
-
-    def removesuffix(self, suffix: str, /) -> str:
-        self._asked(suffix, str.endswith(self, suffix), False)
-        return Name._made(str.removesuffix(self, suffix), self._origin, self._is_begin)
-
     def __contains__(self, text: Any) -> bool:
         return self._asked(text, str.__contains__(self, text), False)
 
@@ -171,26 +163,11 @@ class Name(str):
         return Name._made(str.__getitem__(self, index), self._origin, self._is_begin and begins)
 
 
-def _asks(method: str) -> Callable[..., Any]:
+def _makes(method: str) -> Callable[..., Any]:
     plain = getattr(str, method)
 
-    def ask(self: Name, text: str, *at: Any) -> Any:
-        self._asked(text, str.__contains__(self, text), False)
-        return plain(self, text, *at)
-
-    return ask
-
-
-def _makes(method: str, *, keeps_begin: bool) -> Callable[..., Any]:
-    plain = getattr(str, method)
-
-    def make(self: Name, *args: Any) -> Any:
-        made = plain(self, *args)
-        if isinstance(made, str):
-            return Name._made(made, self._origin, keeps_begin and self._is_begin)
-        parts = (Name._made(one, self._origin, self._is_begin and not at)
-                 for at, one in enumerate(made))  # fmt: skip
-        return type(made)(parts)
+    def make(self: Name) -> Any:
+        return Name._made(plain(self), self._origin, self._is_begin)
 
     return make
 
@@ -205,16 +182,12 @@ def _is_seen_blindly(method: str) -> Callable[..., Any]:
     return see
 
 
-for _method in ("find", "index", "count", "rfind", "rindex"):
-    setattr(Name, _method, _asks(_method))
-for _method in ("lower", "upper", "casefold", "swapcase", "title", "capitalize", "rstrip"):
-    setattr(Name, _method, _makes(_method, keeps_begin=True))
-for _method in ("strip", "lstrip", "split", "rsplit", "partition", "rpartition"):
-    setattr(Name, _method, _makes(_method, keeps_begin=False))
-for _method in (
-    *("__iter__", "__add__", "__mod__", "__format__", "__str__", "__repr__", "replace"),
-    *("translate", "join", "isupper", "islower", "isidentifier", "isalpha", "isalnum", "isdigit"),
-):
+_PLAIN = {"__getattribute__", "__getnewargs__", "__sizeof__", "__new__", "__doc__", "maketrans"}
+_ORDER = {"__lt__", "__le__", "__gt__", "__ge__"}
+"""Sorted names are what they were."""
+for _method in ("lower", "upper", "casefold"):
+    setattr(Name, _method, _makes(_method))
+for _method in vars(str).keys() - vars(Name).keys() - _PLAIN - _ORDER:
     setattr(Name, _method, _is_seen_blindly(_method))
 
 

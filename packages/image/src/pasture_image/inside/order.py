@@ -50,11 +50,10 @@ class Order:
         application: `MODULE:NAME` of the WSGI or ASGI application that serves `warm`; "" for the
             first that is found.
         warm: requests that it serves before the image is taken.
-        is_checked: whether Python files are compared at each start.
         cpu: `processors.NATIVE`, or "" for processors of this machine's model.
         mode: of the file.
         secrets: that must not be in it.
-        facts: of the machine: rule and value of each (`host`).
+        facts: of the machine that are compared: rule and value of each (`host`).
         allow: what programs may get as it was for the build (`notes.REFUSED`).
         folder: the builder's working directory, which is empty.
     """
@@ -68,7 +67,6 @@ class Order:
     rehearses_imports: bool = False
     application: str = ""
     warm: tuple[str, ...] = ()
-    is_checked: bool = True
     cpu: str = ""
     mode: int = 0o600
     secrets: tuple[Secret, ...] = ()
@@ -95,9 +93,8 @@ class Built:
         modules: names of what is loaded.
         variables: which variables have to have which values; None: must not be set.
         notes: what programs get as it was when modules were loaded.
-        bytes: of pages that are its own.
         sizes: bytes of all memory, by where it comes from.
-        libraries: how each file that is mapped is known, by path.
+        libraries: files that are mapped.
     """
 
     problem: str = ""
@@ -108,9 +105,8 @@ class Built:
     modules: tuple[str, ...] = ()
     variables: dict[str, str | None] = field(default_factory=dict)
     notes: tuple[Note, ...] = ()
-    bytes: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
-    libraries: dict[str, str] = field(default_factory=dict)
+    libraries: tuple[str, ...] = ()
 
 
 def send(channel: socket.socket, message: Order | Built, descriptors: list[int]) -> None:

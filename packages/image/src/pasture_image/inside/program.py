@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -22,32 +22,20 @@ LOADING = ["-c"]
 
 
 class Question(NamedTuple):
-    """Whether an argument is, begins with, ends with or contains a text.
+    """Whether an argument is a text.
 
     Attributes:
         of_name: asked of what follows the last `/` alone.
     """
 
-    kind: str
     text: str
     of_name: bool
 
     def has_answer_of_load(self, argv: Sequence[str]) -> bool:
         """Whether arguments have the answer that the one of a load has, whichever was asked."""
-        if any(map(self._answer, LOADING)):
-            return [self._answer(word) for word in argv] == [True]
-        return not any(map(self._answer, argv))
+        found = [self.text == (word.rpartition("/")[2] if self.of_name else word) for word in argv]
+        return found == [True] if self.text in LOADING else not any(found)
 
-    def _answer(self, word: str) -> bool:
-        return _KINDS[self.kind](word.rpartition("/")[2] if self.of_name else word, self.text)
-
-
-_KINDS: dict[str, Callable[[str, str], bool]] = {
-    "is": str.__eq__,
-    "begins": str.startswith,
-    "ends": str.endswith,
-    "contains": str.__contains__,
-}
 
 changed: dict[str, str | None] = {}
 """Variables that loading has set or deleted (None)."""

@@ -44,7 +44,7 @@ class Outcome:
     asked: list[str] = field(default_factory=list)
     set_in_c: dict[str, str] = field(default_factory=dict)
     readers: Sequence[str] = ()
-    questions: Sequence[tuple[str, str, bool]] = ()
+    questions: Sequence[tuple[str, bool]] = ()
     askers: Sequence[str] = ()
 
     def again_as_seeded(self) -> Any:
@@ -79,7 +79,7 @@ class Trial:
         self._has_ended = True
         data = self._apart.result(_MIN_TIMEOUT_S + 5 * load_s)
         if data is None or not data.startswith(b"{"):
-            too_long = "it takes too long, or waits for a lock that the first load keeps"
+            too_long = "it takes too long"
             why = too_long if data is None else data.decode("utf-8", "replace") or "see above"
             print(f"the modules cannot be loaded twice: {why}", file=sys.stderr, flush=True)
             return None

@@ -19,6 +19,7 @@ from typing import BinaryIO, Literal
 
 from pasture.errors import ImageFailed
 from pasture.trust import locks, private_files
+from pasture_image.build.regions import write_at
 
 State = Literal["switched", "as it was", "replaced", "gone"]
 
@@ -101,9 +102,7 @@ def _copy(image: BinaryIO, own: Path, mode: int) -> None:
     image.seek(0)
     with private_files.replacing(own) as file:
         while data := image.read(_CHUNK_BYTES):
-            left = memoryview(data)
-            while left:
-                left = left[file.write(left) :]
+            write_at(file.fileno(), data, image.tell() - len(data))
         os.fchmod(file.fileno(), mode)
 
 
@@ -220,9 +219,7 @@ def _replace(path: Path, content: bytes) -> None:
     """The same file with other content: mode and owner stay."""
     status = path.stat()
     with private_files.replacing(path) as file:
-        left = memoryview(content)
-        while left:
-            left = left[file.write(left) :]
+        write_at(file.fileno(), content, 0)
         if os.geteuid() == 0:
             os.fchown(file.fileno(), status.st_uid, status.st_gid)
         os.fchmod(file.fileno(), status.st_mode & 0o7777)
