@@ -89,7 +89,8 @@ STACKS = {
         ("-c", "import daphne.server; print(daphne.server.Server.__name__)"),
     ),
     "Airflow": Stack(
-        "apache-airflow", "airflow.__main__,airflow.cli.cli_parser", ("-m", "airflow", "version")
+        "apache-airflow", "airflow.utils.db,airflow.utils.db_cleanup",
+        ("-m", "airflow", "version"), ("folder", "kernel"),
     ),
     "boto3, aws": Stack(
         "boto3 awscli", "awscli.clidriver", ("-m", "awscli", "--version")

@@ -99,10 +99,9 @@ def install_image(stub: Path, image: BinaryIO) -> None:
 
 
 def _copy(image: BinaryIO, own: Path, mode: int) -> None:
-    image.seek(0)
     with private_files.replacing(own) as file:
-        while data := image.read(_CHUNK_BYTES):
-            write_at(file.fileno(), data, image.tell() - len(data))
+        for at in range(0, os.fstat(image.fileno()).st_size, _CHUNK_BYTES):
+            write_at(file.fileno(), os.pread(image.fileno(), _CHUNK_BYTES, at), at)
         os.fchmod(file.fileno(), mode)
 
 
