@@ -74,9 +74,12 @@ sizes = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_atte
 print(sum(p.numel() for p in LlamaForCausalLM(LlamaConfig(vocab_size=99, **sizes)).parameters()))
 """
 STACKS = {
-    "torch": Stack("torch", "torch", ("-c", "import torch; print(torch.ones(3) @ torch.ones(3))")),
+    "torch": Stack(
+        "torch", "torch", ("-c", "import torch; print(torch.ones(3) @ torch.ones(3))"), ("kernel",)
+    ),
     "transformers": Stack(
-        "torch transformers", "torch,transformers.models.llama.modeling_llama", ("-c", LLAMA)
+        "torch transformers", "torch,transformers.models.llama.modeling_llama", ("-c", LLAMA),
+        ("kernel",),
     ),
     "pandas, scikit-learn": Stack(
         "pandas scikit-learn", "pandas,sklearn.linear_model", ("-c", FIT)
