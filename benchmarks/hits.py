@@ -75,10 +75,11 @@ print(sum(p.numel() for p in LlamaForCausalLM(LlamaConfig(vocab_size=99, **sizes
 """
 STACKS = {
     "torch": Stack(
-        "torch", "torch", ("-c", "import torch; print(torch.ones(3) @ torch.ones(3))"), ("kernel",)
+        "torch numpy", "torch", ("-c", "import torch; print(torch.ones(3) @ torch.ones(3))"),
+        ("kernel",),
     ),
     "transformers": Stack(
-        "torch transformers", "torch,transformers.models.llama.modeling_llama", ("-c", LLAMA),
+        "torch numpy transformers", "torch,transformers.models.llama.modeling_llama", ("-c", LLAMA),
         ("kernel",),
     ),
     "pandas, scikit-learn": Stack(
