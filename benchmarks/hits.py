@@ -76,11 +76,11 @@ print(sum(p.numel() for p in LlamaForCausalLM(LlamaConfig(vocab_size=99, **sizes
 STACKS = {
     "torch": Stack(
         "torch numpy", "torch", ("-c", "import torch; print(torch.ones(3) @ torch.ones(3))"),
-        ("kernel",),
+        ("kernel", "process"),
     ),
     "transformers": Stack(
         "torch numpy transformers", "torch,transformers.models.llama.modeling_llama", ("-c", LLAMA),
-        ("kernel",),
+        ("kernel", "process"),
     ),
     "pandas, scikit-learn": Stack(
         "pandas scikit-learn", "pandas,sklearn.linear_model", ("-c", FIT)
