@@ -30,7 +30,7 @@ from pasture.reasons import Hazard, Reason
 _Generate = Callable[[], tuple[bytes, int | None]]
 
 _LIBRARY = f"{os.path.dirname(os.__file__)}{os.sep}"  # noqa: PTH120
-_WAITS = ("wait", "_wait_for_tstate_lock", "join", "select", "accept", "_worker", "dequeue")
+_WAITS = "wait _wait_for_tstate_lock join select accept _recv _worker _handle_tasks dequeue".split()
 """Functions of the library in which threads wait; in its others C code may run what a user gave."""
 _observer = Observer()
 _of_numpy = numpy_generators.Found()

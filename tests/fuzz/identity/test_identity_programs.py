@@ -63,6 +63,8 @@ def test_values_that_vary_are_compared_with_each_other_and_from_run_to_run() -> 
     assert dict(differences(PLAIN, (run(30, 30, 9), run(31, 31, 11)))) == {}
     apart = dict(differences(PLAIN, (run(30, 33, 9), run(31, 34, 11))))
     assert apart == {"main 1: again and main 1: pid": "equal -> differ"}
+    raced = (replace(PLAIN[0], status=3), PLAIN[1])
+    assert dict(differences(raced, PLAIN)) == {}
     same = dict(differences(PLAIN, (run(30, 30, 9), run(31, 31, 9))))
     assert same == {"main 1: drawn": "is another one in each run -> always '9'"}
 

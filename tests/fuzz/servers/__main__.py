@@ -25,10 +25,14 @@ RECORDED = re.compile(": (Threads|SigCgt)( of workers)?$")
 """Of a process that records what it comes to hold, in a thread."""
 ENDED = re.compile(": (deleted|held|closed|counted|ref)( of workers)?$")
 """A child ends without finalization: docs/seal.md."""
+TAKEN = ": ids"
+"""Of the numbers that imports take, the parent has one where it has tried to load."""
 
 
 def documented(name: str, mode: str) -> bool:
     """What differs by request: a record, or the state of a worker that has served."""
+    if name.endswith(TAKEN):
+        return True
     if mode == "refork" or ENDED.search(name):
         return ": " in name
     return mode == "auto" and RECORDED.search(name) is not None

@@ -59,7 +59,7 @@ def note_state():
     fields = "Sig[PBIC]|Umask|NoNew"
     if not {is_threaded}:  # how many threads of gthread have served is chance
         note("open files", open_files)
-        fields += "|Threads"
+        fields += "|Threads" * ("numpy" not in sys.modules)  # in a child its threads start at use
     with open("/proc/self/status") as file:
         lines = [line.split() for line in file if re.match(fields, line)]
     for name, value in lines:
