@@ -101,8 +101,10 @@ def install_image(stub: Path, image: BinaryIO) -> None:
 def _copy(image: BinaryIO, own: Path, mode: int) -> None:
     image.seek(0)
     with private_files.replacing(own) as file:
+        offset = 0
         while data := image.read(_CHUNK_BYTES):
-            write_at(file.fileno(), data, image.tell() - len(data))
+            write_at(file.fileno(), data, offset)
+            offset += len(data)
         os.fchmod(file.fileno(), mode)
 
 
