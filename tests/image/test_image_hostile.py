@@ -332,8 +332,17 @@ def test_a_copy_of_a_library_is_that_library_and_one_that_has_grown_or_is_gone_i
 ) -> None:
     library = own_images.lib / "answer.so"
     compiled(library, 1)
-    own_images.module("loads", f"import ctypes\nctypes.CDLL({str(library)!r})\n")
+    alias = own_images.lib / "alias.so"
+    alias.hardlink_to(library)
+    reads = f"open({str(alias)!r}, 'rb').read()"
+    own_images.module("loads", f"import ctypes\nctypes.CDLL({str(library)!r}), {reads}\n")
     own_images.built("--preload", "loads")
+    assert own_images.why() == ""
+    (own_images.lib / "new").write_text("another file")
+    (own_images.lib / "new").replace(alias)
+    assert f"a file has changed since the image was made: {alias}" in own_images.why()
+    alias.unlink()
+    alias.hardlink_to(library)
     shutil.copyfile(library, own_images.lib / "copy.so")
     (own_images.lib / "copy.so").rename(library)
     assert own_images.why() == ""

@@ -59,11 +59,15 @@ def made_of(
     now = {path: file_times(path) for path in found.files.keys() & found.changed}
     archives = [file_times(path) for path in _names(sought, order.folder) if Path(path).is_file()]
     files = {**found.files, **now, **{file[0]: file for file in (*opened, *archives)}}
-    others = {tuple(MISSING), *(file_times(path)[1:] for path in mapped)}
+    of_mapped = {file_times(path)[1:] for path in mapped}
+    for path, file in list(files.items()):
+        is_mapped = file[1:] in of_mapped and os.path.realpath(path) in mapped
+        if is_mapped or file[1:] == tuple(MISSING):
+            del files[path]
     return MadeOf(
         order.facts,
         libraries,
-        _files(stub, (file for _, file in sorted(files.items()) if file[1:] not in others)),
+        _files(stub, (file for _, file in sorted(files.items()))),
         folders,
         {
             **{(LINK, path): content_sum(os.fsencode(to)) for path, to in found.links.items()},
