@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 TIMEOUT_S = 500
+CANNOT_MOUNT = 99
 BIN = Path(sys.executable).parent
 STUB = BIN / "pasture-python"
 
@@ -65,8 +68,8 @@ class Images:
     ) -> subprocess.CompletedProcess[str]:
         return self.pasture("build", "-o", str(self.image), *words, environ=environ)
 
-    def built(self, *words: str) -> None:
-        done = self.build(*words)
+    def built(self, *words: str, environ: Mapping[str, str] | None = None) -> None:
+        done = self.build(*words, environ=environ)
         assert done.returncode == 0, done.stderr
 
     def document(self) -> dict[str, Any]:
@@ -99,6 +102,14 @@ class Images:
     def python(self, *words: str, **options: Any) -> Ended:
         """The same by the interpreter itself."""
         return self.run(*words, program=BIN / "python", **options)
+
+    def in_mounts(self, script: str, *words: object, **options: Any) -> Ended:
+        """A shell's script in a mount namespace of its own; the words are its arguments."""
+        command = ("--mount", "sh", "-c", script, "sh", *map(str, words))
+        ended = self.run(*command, program=Path("/usr/bin/unshare"), **options)
+        if b"unshare" in ended.err or ended.status == CANNOT_MOUNT:
+            pytest.skip("needs the right to make namespaces")
+        return ended
 
     def why(self, *words: str, environ: Mapping[str, str] | None = None, **options: Any) -> str:
         """What the stub says of how it starts a program; "" once it does out of the image."""

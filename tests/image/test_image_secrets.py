@@ -16,8 +16,7 @@ READS = f"import os\nKEY = os.environ.get({NAME!r}, 'none')\n"
 
 def test_modules_find_no_variable_that_was_not_named(own_images: Images) -> None:
     own_images.module("reads", READS)
-    done = own_images.build("--preload", "reads", environ={NAME: SECRET})
-    assert done.returncode == 0, done.stderr
+    own_images.built("--preload", "reads", environ={NAME: SECRET})
     assert SECRET.encode() not in own_images.image.read_bytes()
     source = "import reads; print(reads.KEY)"
     assert own_images.run("-c", source).out == b"none\n"
@@ -28,8 +27,7 @@ def test_modules_find_no_variable_that_was_not_named(own_images: Images) -> None
 
 def test_a_variable_that_is_named_is_found_and_must_be_the_same(own_images: Images) -> None:
     own_images.module("reads", READS)
-    done = own_images.build("--preload", "reads", "--env", f"{NAME}=public", environ={NAME: SECRET})
-    assert done.returncode == 0, done.stderr
+    own_images.built("--preload", "reads", "--env", f"{NAME}=public", environ={NAME: SECRET})
     assert own_images.why(environ={NAME: "public"}) == ""
     assert NAME in own_images.why(environ={NAME: SECRET})
     assert NAME in own_images.why()
@@ -38,8 +36,7 @@ def test_a_variable_that_is_named_is_found_and_must_be_the_same(own_images: Imag
 def test_a_variable_that_begins_as_one_of_pythons_is_as_any_other(own_images: Images) -> None:
     name = "PYTHON_KEYRING_PASS"
     own_images.module("plain", "x = 1\n")
-    done = own_images.build("--preload", "plain", environ={name: SECRET})
-    assert done.returncode == 0, done.stderr
+    own_images.built("--preload", "plain", environ={name: SECRET})
     assert SECRET.encode() not in own_images.image.read_bytes()
     assert own_images.why(environ={name: SECRET}) == own_images.why() == ""
     own_images.module("keeps", f"text = {SECRET!r}\n")
@@ -57,8 +54,7 @@ def test_what_exists_and_what_the_order_names_is_no_secret(own_images: Images) -
         "CI_PROJECT_NAME": "meadow",
         "CI_PROJECT_PATH": "/".join(own_images.folder.parts[-2:]),
     }
-    done = own_images.build("--preload", "meadow", environ=variables)
-    assert done.returncode == 0, done.stderr
+    own_images.built("--preload", "meadow", environ=variables)
     gone = str(own_images.lib / "meadow.py")[:-1]
     done = own_images.build("--preload", "meadow", environ={"WAS_HERE": gone})
     assert "the image holds the variable WAS_HERE" in done.stderr
@@ -86,8 +82,7 @@ def test_the_value_of_a_variable_in_the_image_fails_the_build(
     assert f"the image holds the variable {NAME}" in done.stderr
     assert SECRET not in done.stderr + done.stdout
     assert not own_images.image.exists()
-    done = own_images.build("--preload", "keeps", "--not-secret", NAME, environ={NAME: SECRET})
-    assert done.returncode == 0, done.stderr
+    own_images.built("--preload", "keeps", "--not-secret", NAME, environ={NAME: SECRET})
 
 
 def test_the_content_of_a_secret_file_in_the_image_fails_the_build(

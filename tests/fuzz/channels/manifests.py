@@ -15,7 +15,6 @@ from pasture_image.build.manifest import (
     MadeOf,
     Needs,
     OpenFile,
-    Sum,
     write_manifest,
 )
 from pasture_image.build.regions import (
@@ -50,7 +49,7 @@ def manifest(random: Random) -> bytes:
 
 
 def _made_of(random: Random) -> MadeOf:
-    known = random.choice((Sum(7), Sum(7, 8, 9)))
+    known = File("/bin/sh", 1 << 20, *random.choice(((0, 0), (8, 9))), 0o755, 7)
     return MadeOf(
         ((1, 4096),) * random.randrange(12),
         {"/bin/sh": known},

@@ -17,7 +17,7 @@ from pathlib import Path
 from pasture.proc import OF_THE_KERNEL
 from pasture_image.build import host, search
 from pasture_image.build.lookups import ANSWER, LINK, Found
-from pasture_image.build.manifest import File, Folder, MadeOf, Sum, content_sum
+from pasture_image.build.manifest import File, Folder, MadeOf, content_sum
 from pasture_image.build.process import stub_of
 from pasture_image.inside.order import Order
 from pasture_image.inside.record import MISSING, FileTimes, file_times, times_of
@@ -52,18 +52,22 @@ def made_of(
         ImageFailed, OSError: a file cannot be read.
     """
     stub = stub_of(order.python)
-    libraries = _libraries(stub, mapped)
+    libraries = {one.path: one for one in _files(stub, map(file_times, mapped))}
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     answers = _answers(found)
     folders = _folders(found, _names(sought, order.folder))
     now = {path: file_times(path) for path in found.files.keys() & found.changed}
     archives = [file_times(path) for path in _names(sought, order.folder) if Path(path).is_file()]
     files = {**found.files, **now, **{file[0]: file for file in (*opened, *archives)}}
-    others = {tuple(MISSING), *(file_times(path)[1:] for path in mapped)}
+    of_mapped = {file_times(path)[1:] for path in mapped}
+    for path, file in list(files.items()):
+        is_mapped = file[1:] in of_mapped and os.path.realpath(path) in mapped
+        if is_mapped or file[1:] == tuple(MISSING):
+            del files[path]
     return MadeOf(
         order.facts,
         libraries,
-        _files(stub, (file for _, file in sorted(files.items()) if file[1:] not in others)),
+        _files(stub, (file for _, file in sorted(files.items()))),
         folders,
         {
             **{(LINK, path): content_sum(os.fsencode(to)) for path, to in found.links.items()},
@@ -170,11 +174,6 @@ def _first_page(path: str) -> bytes | None:
             posix.close(number)
     except OSError:
         return None
-
-
-def _libraries(stub: Path, mapped: Iterable[str]) -> dict[str, Sum]:
-    changed = {path: _last_change(path) for path in mapped}
-    return {path: Sum(known, *changed[path]) for path, known in host.sums(stub, changed).items()}
 
 
 def _files(stub: Path, files: Iterable[FileTimes]) -> tuple[File, ...]:

@@ -88,7 +88,10 @@ def build(path: Path, order: Order) -> Document:
             name = f"/proc/{os.getpid()}/fd/{written.fileno()}"
             with Path(name).open("rb") as again:
                 _require_no_secret(again, order.secrets, built)
-            _require_start(stub, name, order)
+            if (why := why_not(stub, Path(name), order.environ, order.options)) is not None:
+                raise ImageFailed(
+                    f"no program starts out of the image: {why}", hint="nothing was written"
+                )
 
         image_file.write(path, pages, read(manifest), document, order.mode, inspect)
     finally:
@@ -146,12 +149,6 @@ def _require_no_secret(file: BinaryIO, secrets: Iterable[Secret], built: Built) 
             f"the image holds {', '.join(sorted({secret.owner for secret in found}))}",
             hint="have modules read it when a program runs, or say that it is none: --not-secret",
         )
-
-
-def _require_start(stub: Path, image: str, order: Order) -> None:
-    why = why_not(stub, Path(image), order.environ, order.options)
-    if why is not None:
-        raise ImageFailed(f"no program starts out of the image: {why}", hint="nothing was written")
 
 
 def why_not(
@@ -216,7 +213,9 @@ def _document(order: Order, built: Built) -> Document:
         sizes=built.sizes,
         libraries=built.libraries,
         files=built.files,
-        variables=_shown(built.variables),
+        variables=tuple(
+            sorted(n for n, v in built.variables.items() if v is not None or n not in NAMES)
+        ),
         holds=tuple(
             sorted({n for n in order.environ if n not in leaks.KNOWN or n in built.variables})
         ),
@@ -226,8 +225,3 @@ def _document(order: Order, built: Built) -> Document:
         processor=processor.model() or platform.machine(),
         processors=os.cpu_count() or 0,
     )
-
-
-def _shown(variables: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Variables that matter, without those of every start that are not set."""
-    return tuple(sorted(n for n, v in variables.items() if v is not None or n not in NAMES))

@@ -92,7 +92,7 @@ class Folder:
     """A folder of which more counts than that it is there; or a file, in which nothing lies.
 
     Attributes:
-        inode, changed_ns: as of `Sum`. The rest is compared where one differs.
+        inode, changed_ns: as of `File`. The rest is compared where one differs.
         names: of modules that were looked for, as `search.entries` takes them.
         found: entries that count of these.
         missing: paths below it at which there must be nothing.
@@ -108,26 +108,14 @@ class Folder:
     listed: int | None = None
 
 
-class Sum(NamedTuple):
-    """A checksum of a file.
+class File(NamedTuple):
+    """A file that was looked at.
 
     Attributes:
         inode: of the file, when the sum was made.
         changed_ns: time of the last change of anything in it, by the kernel (`st_ctime_ns`). With
             both as they were the sum need not be made again; 0 where another change could have
             had the same time.
-    """
-
-    sum: int
-    inode: int = 0
-    changed_ns: int = 0
-
-
-class File(NamedTuple):
-    """A file that was looked at.
-
-    Attributes:
-        inode, changed_ns: as of `Sum`.
         mode: its permissions.
         sum: a checksum of it; None if this user may not read it.
     """
@@ -152,7 +140,7 @@ class MadeOf:
     """
 
     facts: tuple[tuple[int, int], ...] = ()
-    libraries: Mapping[str, Sum] = field(default_factory=dict)
+    libraries: Mapping[str, File] = field(default_factory=dict)
     files: tuple[File, ...] = ()
     folders: tuple[Folder, ...] = ()
     questions: Mapping[tuple[int, int | str], int] = field(default_factory=dict)
@@ -273,8 +261,8 @@ def _sources(sources: Sequence[str], image_bytes: int, made_of: MadeOf, tables: 
         if source == OWN:
             row = (_IMAGE, image_bytes, 0, 0, 0, 0)
         else:
-            size, known = Path(source).stat().st_size, made_of.libraries[source]
-            row = (_FILE, size, tables.text(source), *known)
+            _, size, inode, changed_ns, _, known = made_of.libraries[source]
+            row = (_FILE, size, tables.text(source), known or 0, inode, changed_ns)
         rows += struct.pack("<6Q", *row)
     return bytes(rows)
 

@@ -47,7 +47,8 @@ class Apart:
         self._pid = os.fork()
         if self._pid == 0:
             try:
-                _stand_alone(parent)
+                os.setsid()  # with what it starts it is a group, which ends with it
+                end_with_parent(parent)
                 for number in (*close, self._reader, self._gate):
                     posix.close(number)
                 if waits and not os.read(gate, 1):
@@ -94,12 +95,6 @@ class Apart:
             elif has_ended:
                 return bytes(found)
         return None
-
-
-def _stand_alone(parent: int) -> None:
-    """With what it starts it is a group, which ends with it; it ends with its parent."""
-    os.setsid()
-    end_with_parent(parent)
 
 
 def _perform(work: Callable[[], bytes], report_to: int) -> None:

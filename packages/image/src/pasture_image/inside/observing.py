@@ -78,9 +78,7 @@ class Observed:
         self._audit = Audit(self._hear)
         self._events: dict[str, Callable[..., object]] = {
             "subprocess.Popen": self._program_started,
-            "os.system": self._environment_inherited,
-            "os.fork": self._environment_inherited,
-            "os.forkpty": self._environment_inherited,
+            **dict.fromkeys(("os.system", "os.fork", "os.forkpty"), lambda *_: inherit()),
             "sqlite3.connect": self._database_opened,
             "socket.connect": self._connected,
         }
@@ -119,9 +117,6 @@ class Observed:
         if env is None:
             self._inherit()
 
-    def _environment_inherited(self, *_: object) -> None:
-        self._inherit()
-
     @staticmethod
     def _database_opened(*_: object) -> None:
         generators.used_sqlite = True
@@ -140,10 +135,9 @@ class Observed:
             sets_locale |= name == "setlocale" and args[1:2] not in ((), (None,))
             answer = plain(*args, **options)
             given = (*args, *options.values())
-            question = plain, tuple(map(_kept, given))
-            if is_hashable(question):
-                locales.answers[question] = answer
-            else:
+            try:
+                locales.answers[plain, tuple(map(_kept, given))] = answer
+            except TypeError:  # an argument that cannot be kept, and asked again
                 sets_locale = True
             return answer
 
@@ -177,12 +171,3 @@ def replace(one: object, other: object) -> None:
         for name, value in list(names.items()) if isinstance(names, dict) else ():
             if value is one:
                 names[name] = other  # type: ignore[index]
-
-
-def is_hashable(question: object) -> bool:
-    """Whether a question can be kept, and asked again."""
-    try:
-        hash(question)
-    except TypeError:
-        return False
-    return True
