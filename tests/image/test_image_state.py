@@ -70,7 +70,7 @@ def test_a_named_pipe_in_the_place_of_a_file_that_is_open_is_not_waited_for(
 # -- what the process was
 
 HOLDS = {
-    "path": ("import pathlib; FOUND = [pathlib.Path('x').absolute()]", "folder"),
+    "name": ("import os; FOUND = [os.path.basename(os.getcwd()).replace('-', '_')]", "folder"),
     "default": ("import os\ndef FOUND(at=os.getcwd()): ...", "folder"),
     "process": ("from os import getpid\nFOUND = getpid()", "pid"),
     "text": ("import os; FOUND = f'worker-{os.getpid()}'", "pid"),
