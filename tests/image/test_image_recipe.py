@@ -15,7 +15,7 @@ import csv, asks
 import os
 os.environ["ONLINE"] = "0"
 import decimal
-print(asks.MODE, csv.QUOTE_ALL, decimal.Decimal(1))
+print(asks.MODE, csv.QUOTE_ALL, decimal.Decimal(1), os.environ["PYTHONPATH"])
 """
 
 
@@ -27,10 +27,11 @@ def application(own_images: Images) -> Images:
 
 
 def recipe(images: Images) -> Path:
-    path = images.folder / "app.recipe"
-    program = str(images.folder / "app.py")
+    path, program = images.folder / "app.recipe", str(images.folder / "app.py")
     done = images.pasture("recipe", "-o", str(path), "--", str(BIN / "python"), program)
     assert done.returncode == 0, done.stderr
+    # Programs that it starts are not watched.
+    assert done.stdout.split()[-1] == images.environ["PYTHONPATH"]
     return path
 
 
@@ -47,8 +48,7 @@ def test_a_program_that_cannot_be_watched_has_no_recipe(own_images: Images) -> N
     for words, said in ((["/no/such"], "cannot be started"), (["/bin/true"], "nothing was seen")):
         done = own_images.pasture("recipe", "--", *words)
         assert (done.returncode != 0, said in done.stderr) == (True, True), done.stderr
-    bad = own_images.folder / "bad"
-    bad.write_text('--preload "json\n')
+    (bad := own_images.folder / "bad").write_text('--preload "json\n')
     done = own_images.build(str(bad))
     assert (done.returncode, "makes no sense" in done.stderr) == (2, True)
 

@@ -70,8 +70,8 @@ def test_a_named_pipe_in_the_place_of_a_file_that_is_open_is_not_waited_for(
 # -- what the process was
 
 HOLDS = {
-    "path": ("import pathlib; FOUND = [pathlib.Path('x').absolute()]", "folder"),
-    "default": ("import os\ndef FOUND(at=os.getcwd()): ...", "folder"),
+    "name": ("import os; FOUND = [os.path.basename(os.getcwd()).replace('-', '_')]", "folder"),
+    "above": ("import os\ndef FOUND(at=os.path.dirname(os.getcwd())): ...", "folder"),
     "process": ("from os import getpid\nFOUND = getpid()", "pid"),
     "text": ("import os; FOUND = f'worker-{os.getpid()}'", "pid"),
     "key": ("import os; FOUND = {os.getpid(): 1}", "pid"),

@@ -136,14 +136,14 @@ class Build:
 
 
 def _folder() -> str:
-    """A new folder, which is empty and has a name that is nowhere else; with one of a second load.
+    """A new, empty folder, of a name that is nowhere else; with a deeper one for a second load.
 
     Raises:
         ImageFailed: it cannot be made.
     """
     name = f"{tempfile.gettempdir()}/pasture-{secrets.token_hex(8)}"
     try:
-        for folder in (name, f"{name}-2"):
+        for folder in (name, f"{name}-2", f"{name}-2/{Path(name).name}-2"):
             os.mkdir(folder, 0o700)  # noqa: PTH102
     except OSError as error:
         raise ImageFailed(f"{name} cannot be made: {error.strerror}") from None

@@ -20,10 +20,10 @@ from pasture.errors import ImageFailed, UsageError
 from pasture.trust import foreign_files
 from pasture_image.build.interpreter import python
 
-_MAX_BYTES = 1 << 20
 _TIMEOUT_S = 300.0
 _WATCH = """\
 import atexit, json, os, sys
+del os.environ["PYTHONPATH"]; os.environ.update({own!r})
 _pid, _file, _seen, _set = os.getpid(), {file!r}, [], []
 def _hear(event, args):
     if event == "import" and args[0] not in _seen:
@@ -63,7 +63,7 @@ def words(path: Path) -> list[str]:
     Raises:
         UsageError: it cannot be read, or its quotes do not match.
     """
-    data = foreign_files.read_foreign(path, most_bytes=_MAX_BYTES, owners=None)
+    data = foreign_files.read_foreign(path, most_bytes=1 << 20, owners=None)
     try:
         return shlex.split(data.decode("utf-8", "replace"), comments=True)
     except ValueError as error:
@@ -81,8 +81,9 @@ def watched(command: Sequence[str]) -> str:
     """
     with tempfile.TemporaryDirectory() as folder:
         seen = Path(folder, "seen")
-        (Path(folder) / "sitecustomize.py").write_text(_WATCH.format(file=str(seen)))
-        path = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+        own = {name: value for name, value in os.environ.items() if name == "PYTHONPATH"}
+        (Path(folder) / "sitecustomize.py").write_text(_WATCH.format(file=str(seen), own=own))
+        path = os.pathsep.join((folder, *filter(None, own.values())))
         try:
             done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False)
         except OSError as error:
@@ -102,8 +103,7 @@ def _text(command: Sequence[str], names: list[str], changes: list[Any]) -> str:
     for event, args, at in changes:
         what = f"os.environ[{args[0]!r}]" if "env" in event else f"os.chdir({args[0]!r})"
         lines.append(f"# after {at} modules it changes {what}: those behind are left out")
-    loadable = _loadable(before)
-    if not loadable:
+    if not (loadable := _loadable(before)):
         raise ImageFailed("the program imports nothing that can be kept", hint="build no image")
     return "\n".join((*lines, *(f"--preload {name}" for name in loadable), ""))
 

@@ -146,7 +146,7 @@ def _code(value: Any, other: Any, pid: int, folder: str, made: Collection[str]) 
     text, of_other = (
         os.fsdecode(one) if type(one) is bytes else str(one) for one in (value, other)
     )
-    if type(other) in (str, bytes) and folder in of_other:
+    if type(other) in (str, bytes) and folder.split("-")[-2] in of_other.lower():
         return "folder"
     if any(path in text and path not in of_other for path in made):
         return "made"

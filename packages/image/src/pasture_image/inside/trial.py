@@ -154,7 +154,7 @@ def _differ() -> Arguments:
     for number in (1, 2):
         os.dup2(null, number)
     os.close(null)
-    os.chdir(f"{os.getcwd()}-2")  # noqa: PTH109 - `build.process` has made it
+    os.chdir(f"{(here := os.getcwd())}-2/{here.rpartition('/')[2]}-2")  # noqa: PTH109 - as made
     program.add_folder(os.getcwd())  # noqa: PTH109
     return stand_in()
 
