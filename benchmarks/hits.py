@@ -80,7 +80,7 @@ STACKS = {
     ),
     "transformers": Stack(
         "torch numpy transformers", "torch,transformers.models.llama.modeling_llama", ("-c", LLAMA),
-        ("kernel", "process"),
+        ("folder", "kernel", "process"),
     ),
     "pandas, scikit-learn": Stack(
         "pandas scikit-learn", "pandas,sklearn.linear_model", ("-c", FIT)
