@@ -384,9 +384,13 @@ def test_idle_connections_of_a_warm_up_are_left_out_and_others_are_named(
     [
         ("import socket\nS = socket.socket()", "keeps open"),
         ("F = open('/tmp/pasture-kept', 'w')", "keeps open"),
-        ("import fcntl\nfcntl.flock(F := open(__file__, 'a'), fcntl.LOCK_EX)", "keeps open"),
+        (
+            "import fcntl\nfcntl.flock(F := open(__file__, 'a'), fcntl.LOCK_EX)",
+            "cannot be loaded twice",
+        ),
         ("import os\nos._exit(3)", "ended"),
         ("import mmap\nM = mmap.mmap(-1, 4096)", "shared with other processes"),
+        ("import os\nos.mkdir(__file__ + '.once')", "cannot be loaded twice: ImageFailed: diff"),
     ],
 )
 def test_a_module_that_no_other_process_can_have_is_reported(

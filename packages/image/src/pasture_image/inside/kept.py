@@ -292,8 +292,8 @@ def _children_of_dict(items: Iterable[tuple[Any, Any]]) -> list[tuple[str, Any]]
 
 
 def _namespace(kind: Any) -> Iterable[tuple[str, Any]]:
-    found: Mapping[str, Any] = type.__dict__["__dict__"].__get__(kind)
-    return found.items()
+    found: Mapping[str, Any] | None = type.__dict__["__dict__"].__get__(kind)
+    return found.items() if found is not None else ()  # of a type in C that is not ready
 
 
 @_once

@@ -210,12 +210,10 @@ def _warm(order: Order, variables: VariablesRead) -> None:
 
 
 def _compare(trial: Trial, record: int, load_s: float) -> None:
-    """Take over what a second load has shown; it is left out where that load fails."""
+    """Take over what a second load has shown."""
     from pasture_image.inside import begin, observing, program, variables
 
     outcome = trial.outcome(load_s)
-    if outcome is None:
-        return
     begin.seeded = outcome.again_as_seeded()
     variables.narrow(outcome.walks, outcome.asked)
     program.set_in_c.update(outcome.set_in_c)

@@ -17,12 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from pasture.errors import ImageFailed
 from pasture_image.inside import memory, program
 from pasture_image.inside.apart import Apart
 from pasture_image.inside.arguments import Arguments, stand_in
 from pasture_image.inside.notes import Note
 
 _MIN_TIMEOUT_S = 60.0
+_HINT = "build again, or do not preload what has failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +72,21 @@ class Trial:
         self._given = environ, tuple(close)
         self._apart = Apart(lambda: _reported(load, self._kept), *self._given, waits=True)
 
-    def outcome(self, load_s: float) -> Outcome | None:
-        """Let it load; None if it cannot, which standard error has then.
+    def outcome(self, load_s: float) -> Outcome:
+        """Let it load.
 
         Args:
             load_s: how long the first load took.
+
+        Raises:
+            ImageFailed: it cannot: what differs between programs is not known.
         """
         self._has_ended = True
         data = self._apart.result(_MIN_TIMEOUT_S + 5 * load_s)
         if data is None or not data.startswith(b"{"):
             too_long = "it takes too long"
             why = too_long if data is None else data.decode("utf-8", "replace") or "see above"
-            print(f"the modules cannot be loaded twice: {why}", file=sys.stderr, flush=True)
-            return None
+            raise ImageFailed(f"the modules cannot be loaded twice: {why}", hint=_HINT)
         return Outcome(**json.loads(data))
 
     def compared(self, record: int, load_s: float) -> list[Note]:
@@ -91,6 +95,9 @@ class Trial:
         Args:
             record: descriptor of the record of what the load that counts has looked at.
             load_s: how long it took.
+
+        Raises:
+            ImageFailed: they cannot be compared.
         """
 
         def compare() -> bytes:
@@ -107,9 +114,8 @@ class Trial:
         data = apart.result(_MIN_TIMEOUT_S + 5 * load_s)
         if not data:
             why = "it takes too long" if data is None else "see above"
-            said = f"what differs from load to load is not known: {why}"
-            print(said, file=sys.stderr, flush=True)
-        return [Note(*note) for note in json.loads(data or b"[]")]
+            raise ImageFailed(f"what differs from load to load is not known: {why}", hint=_HINT)
+        return [Note(*note) for note in json.loads(data)]
 
     def __enter__(self) -> Trial:
         return self
