@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -52,7 +53,8 @@ def write_page(found: Found, failed: Mapping[str, str]) -> None:
     tally = table(["modules", "environments", "programs", "starts", *verdicts], rows)
     reasons = table(["reason", "where"], _reasons(found))
     left = {**CATALOG["left_out"], **{k: v for k, v in failed.items() if v}}
-    lines = "\n".join(f"- {name}: {why}" for name, why in sorted(left.items()))
+    errors = {k: re.sub(r"(?s).*(error: [^\n]*).*", r"\1", why) for k, why in left.items()}
+    lines = "\n".join(f"- {name}: {why}" for name, why in sorted(errors.items()))
     replace(PAGE, _TEXT.format(tally=tally, reasons=reasons, failed=lines))
 
 
