@@ -317,6 +317,10 @@ STARTS: dict[str, tuple[str, dict[str, Any]]] = {
         "V = open('/proc/sys/kernel/hostname').read()",
         {"prefix": ("unshare", "-u", *shell("hostname other"))},
     ),
+    "what the kernel can mount": (
+        "V = open('/proc/filesystems').read(), open('/proc/self/cgroup').read()",
+        {"prefix": ("unshare", "-m", *shell("mount --bind /etc/passwd /proc/filesystems"))},
+    ),
     "the zone of the machine": (
         "import time; V = time.strftime('%Z', time.localtime(0))",
         {"prefix": ("unshare", "-m", *shell(

@@ -33,8 +33,8 @@ from pasture_image.inside.record import (
 
 _MAX_LINKS = 40
 _CACHE = "/__pycache__/"
-_ANSWERS = ("/proc/sys/", "/sys/")
-"""What the kernel says there is the same for all processes, and compared."""
+_ANSWERS = ("/proc/sys/", "/sys/", "/proc/self/cgroup", "/proc/filesystems")
+"""What the kernel says there changes seldom, and is compared."""
 _MAPS = ("/maps", "/smaps")
 """Of memory, which is the image's."""
 _TERMINAL = "/dev/tty"
