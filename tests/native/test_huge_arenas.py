@@ -1,5 +1,6 @@
 """Arenas in huge pages: after 64 MiB of small ones, and in the process that asks alone."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,23 @@ for _ in range(3):
     large = blocks(200)
     del large
 print(memory("Rss") - before < 20 * MB)
+""")
+    assert out == "True\n"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="pools are not given back there")
+def test_a_child_gives_back_free_pools_of_its_own_arenas(run):
+    out = run("""
+_native.use_huge_arenas()
+kept = blocks(120)
+
+def trim():
+    own = blocks(40)
+    own = [block for n, block in enumerate(own) if n // 400 % 4]  # one of four pools is free
+    gc.collect()
+    return _native.trim() > 4 * MB
+
+in_child(trim)
 """)
     assert out == "True\n"
 

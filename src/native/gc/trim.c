@@ -63,7 +63,7 @@ trim_arena(uintptr_t start, cpy_pool *free_pools, void *arg)
     for (cpy_pool *pool = free_pools; pool != NULL; pool = pool->nextpool) {
         pools++;
     }
-    if (huge_arenas_are_there() && pools < CPY_ARENA_BYTES / CPY_POOL_BYTES / 2) {
+    if (huge_arenas_are_taken() && pools < CPY_ARENA_BYTES / CPY_POOL_BYTES / 2) {
         return;
     }
     for (cpy_pool *pool = free_pools; pool != NULL; pool = pool->nextpool) {

@@ -26,7 +26,12 @@ static _Atomic pid_t user;
 static atomic_size_t taken_bytes;
 static atomic_flag cutting = ATOMIC_FLAG_INIT;
 static char *rest, *end; /* of the page that is cut, by who has set `cutting` */
-static atomic_bool are_there;
+
+static bool
+is_user(void)
+{
+    return getpid() == atomic_load(&user);
+}
 
 /* An aligned range with a huge page in it, if the kernel has one free and its settings allow it. */
 static char *
@@ -60,7 +65,6 @@ cut(size_t bytes)
     char *arena = rest;
     if (arena != NULL) {
         rest += bytes;
-        atomic_store(&are_there, true);
     }
     return arena;
 }
@@ -69,8 +73,7 @@ static void *
 take_arena(void *Py_UNUSED(context), size_t bytes)
 {
     char *arena = NULL;
-    if (getpid() == atomic_load(&user) && HUGE_BYTES % bytes == 0
-        && atomic_fetch_add(&taken_bytes, bytes) >= SMALL_BYTES
+    if (is_user() && HUGE_BYTES % bytes == 0 && atomic_fetch_add(&taken_bytes, bytes) >= SMALL_BYTES
         && !atomic_flag_test_and_set(&cutting)) {
         arena = cut(bytes);
         atomic_flag_clear(&cutting);
@@ -83,7 +86,7 @@ huge_arenas_use(void)
 {
     PyObjectArenaAllocator now;
     PyObject_GetArenaAllocator(&now);
-    if (os_page_get_bytes() != MIN_OS_PAGE_BYTES || getpid() == atomic_load(&user)) {
+    if (os_page_get_bytes() != MIN_OS_PAGE_BYTES || is_user()) {
         return; /* where small pages are larger, so are huge ones */
     }
     rest = end = NULL; /* a parent's, shared with it */
@@ -98,7 +101,7 @@ huge_arenas_use(void)
 }
 
 bool
-huge_arenas_are_there(void)
+huge_arenas_are_taken(void)
 {
-    return atomic_load(&are_there);
+    return is_user() && atomic_load(&taken_bytes) > SMALL_BYTES;
 }

@@ -13,7 +13,7 @@
    small ones, unless they call this, too. */
 void huge_arenas_use(void);
 
-/* Whether this process, or a parent, has taken one. */
-bool huge_arenas_are_there(void);
+/* Whether this process takes them by now. A child's own arenas are small ones. */
+bool huge_arenas_are_taken(void);
 
 #endif
