@@ -52,16 +52,17 @@ def made_of(
         ImageFailed, OSError: a file cannot be read.
     """
     stub = stub_of(order.python)
-    libraries = {one.path: one for one in _files(stub, map(file_times, mapped))}
+    of_mapped = [file_times(path) for path in mapped]
+    libraries = {one.path: one for one in _files(stub, of_mapped)}
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
     answers = _answers(found)
     folders = _folders(found, _names(sought, order.folder))
     now = {path: file_times(path) for path in found.files.keys() & found.changed}
     archives = [file_times(path) for path in _names(sought, order.folder) if Path(path).is_file()]
     files = {**found.files, **now, **{file[0]: file for file in (*opened, *archives)}}
-    of_mapped = {file_times(path)[1:] for path in mapped}
+    known = {file[1:] for file in of_mapped}
     for path, file in list(files.items()):
-        is_mapped = file[1:] in of_mapped and os.path.realpath(path) in mapped
+        is_mapped = file[1:] in known and os.path.realpath(path) in mapped
         if is_mapped or file[1:] == tuple(MISSING):
             del files[path]
     return MadeOf(

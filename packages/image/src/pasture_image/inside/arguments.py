@@ -87,9 +87,10 @@ def _takes(method: str) -> Callable[..., Any]:
     return take
 
 
+PLAIN = {"__getattribute__", "__getnewargs__", "__sizeof__", "__new__", "__doc__", "maketrans"}
+"""What a text that records keeps of `str`."""
 _SEEN = {name for name, value in vars(Argument).items() if callable(value)}
-_PLAIN = {"__getattribute__", "__getnewargs__", "__sizeof__", "__new__", "__doc__", "maketrans"}
-for _method in vars(str).keys() - _SEEN - _PLAIN:
+for _method in vars(str).keys() - _SEEN - PLAIN:
     setattr(Argument, _method, _takes(_method))
 
 

@@ -21,6 +21,7 @@ from typing import Any
 
 from pasture.observing import asker_besides
 from pasture_image.inside import variables
+from pasture_image.inside.arguments import PLAIN
 from pasture_image.inside.reread import is_read_again
 
 _MARK = "zqmark"
@@ -182,12 +183,11 @@ def _is_seen_blindly(method: str) -> Callable[..., Any]:
     return see
 
 
-_PLAIN = {"__getattribute__", "__getnewargs__", "__sizeof__", "__new__", "__doc__", "maketrans"}
 _ORDER = {"__lt__", "__le__", "__gt__", "__ge__"}
 """Sorted names are what they were."""
 for _method in ("lower", "upper", "casefold"):
     setattr(Name, _method, _makes(_method))
-for _method in vars(str).keys() - vars(Name).keys() - _PLAIN - _ORDER:
+for _method in vars(str).keys() - vars(Name).keys() - PLAIN - _ORDER:
     setattr(Name, _method, _is_seen_blindly(_method))
 
 
