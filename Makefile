@@ -235,7 +235,7 @@ test-libraries: .venvs/3.14/library-packages.stamp
 	@$(PYTHON) -m pytest -q -rs tests/libraries/each_library.py tests/libraries/each_end.py $(ARGS)
 
 test-image-recipes: $(patsubst %,.venvs/3.14/%-packages.stamp,image ray helper)
-	@$(PYTHON) -m pytest -q tests/image/test_image_examples.py tests/image/test_example_helpers.py $(ARGS)
+	@$(PYTHON) -m pytest -q tests/image/test_image_examples.py $(ARGS)
 
 ##@ Measures
 

@@ -76,11 +76,14 @@ class Airflow:
         rehearsal = self._home / "rehearsal.py"
         rehearsal.write_text(REHEARSAL)
         named = [f"--env={name}" for name in self._environ if name not in ("HOME", "LANG")]
-        words = ("-o", str(self._image), f"--rehearse={rehearsal}", "--rehearse-imports", *named)
+        recipe = f"{self._image}.recipe"
+        words = ("-o", str(self._image), f"--rehearse={rehearsal}", *named, recipe)
         preload = f"--preload={','.join(PRELOAD)}"
         (self._home / "config").mkdir()
         (self._home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
-        self._run("python", "-m", "pasture", "image", "build", preload, *words)
+        image, python = ("-m", "pasture", "image"), str(self._bin / "python")
+        self._run("python", *image, "recipe", "-o", recipe, "--", python, str(rehearsal))
+        self._run("python", *image, "build", preload, *words)
 
     def _run(self, program: str, *words: str) -> None:
         command = [str(self._bin / program), *words]

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import click
 
-from benchmarks.image import PYTHON, STUB, Environ, build, environment, require_started
+from benchmarks.image import PYTHON, STUB, Environ, build_rehearsed, environment, require_started
 from examples.helpers import conversation, sessions
 from pasture.proc import smaps
 
@@ -114,25 +114,17 @@ def hook(program: Path, environ: Environ) -> Iterator[tuple[int, float]]:
 
 class Helper(NamedTuple):
     name: str
-    image: tuple[str, ...]
+    rehearsal: str
     running: Running
+    more: tuple[str, ...] = ()
     stays: bool = True
 
 
-def rehearsed(module: str, rehearsal: str) -> tuple[str, ...]:
-    file = EXAMPLES / f"{rehearsal}.py"
-    return ("--preload", module, "--rehearse", str(file), "--rehearse-imports")
-
-
 HELPERS = {
-    "mcp": Helper("server of tools", rehearsed("notes", "rehearse_notes"), tools),
-    "jedi": Helper(
-        "language server",
-        rehearsed("jedi_language_server.cli,jedi_parsed", "rehearse_jedi"),
-        language,
-    ),
-    "kernel": Helper("kernel of Jupyter", rehearsed("ipykernel", "rehearse_kernel"), kernel),
-    "black": Helper("hook: black", rehearsed("black", "rehearse_black"), hook, stays=False),
+    "mcp": Helper("server of tools", "notes", tools),
+    "jedi": Helper("language server", "jedi", language, ("--preload", "jedi_parsed")),
+    "kernel": Helper("kernel of Jupyter", "kernel", kernel, ("--allow=output", "--allow=folder")),
+    "black": Helper("hook: black", "black", hook, stays=False),
 }
 
 
@@ -182,7 +174,8 @@ def main(names: tuple[str, ...], count: int, rounds: int) -> None:
         with tempfile.TemporaryDirectory(prefix="helpers-") as folder:
             environ = {**environment(folder, PACKAGES), "IPYTHONDIR": f"{folder}/ipython"}
             environ["PYTHONPATH"] = os.pathsep.join((str(PACKAGES), str(EXAMPLES)))
-            build(environ, *helper.image)
+            program = EXAMPLES / f"rehearse_{helper.rehearsal}.py"
+            build_rehearsed(environ, program, *helper.more)
             require_started(environ)
             show_starts(helper, environ, rounds)
             if helper.stays:

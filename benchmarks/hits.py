@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -76,11 +75,10 @@ print(sum(p.numel() for p in LlamaForCausalLM(LlamaConfig(vocab_size=99, **sizes
 STACKS = {
     "torch": Stack(
         "torch numpy", "torch", ("-c", "import torch; print(torch.ones(3) @ torch.ones(3))"),
-        ("kernel", "process"),
     ),
     "transformers": Stack(
         "torch numpy transformers", "torch,transformers.models.llama.modeling_llama", ("-c", LLAMA),
-        ("folder", "kernel", "process"),
+        ("folder",),
     ),
     "pandas, scikit-learn": Stack(
         "pandas scikit-learn", "pandas,sklearn.linear_model", ("-c", FIT)
@@ -94,7 +92,7 @@ STACKS = {
     ),
     "Airflow": Stack(
         "apache-airflow", "airflow.utils.db,airflow.utils.db_cleanup",
-        ("-m", "airflow", "version"), ("folder", "kernel"),
+        ("-m", "airflow", "version"),
     ),
     "boto3, aws": Stack(
         "boto3 awscli", "awscli.clidriver", ("-m", "awscli", "--version")
@@ -108,14 +106,14 @@ STACKS = {
     "ansible": Stack(
         "ansible-core", "ansible.cli.adhoc,ansible.executor.task_queue_manager",
         ("-m", "ansible", "localhost", "-m", "ping", "-i", "localhost,", "-c", "local"),
-        ("folder", "network", "filesystem", "kernel"),
+        ("arguments", "made", "network"),
     ),
     "mkdocs": Stack("mkdocs mkdocs-material", "mkdocs.commands.build,material.extensions.emoji",
                     ("-m", "mkdocs", "--version")),
     "spaCy": Stack("spacy", "spacy", ("-c", "import spacy; print(len(spacy.blank('en')('a b')))"),
-                   ("folder", "kernel")),
+                   ("folder",)),
     "LiteLLM": Stack("litellm", "litellm", ("-c", "import litellm; print(litellm.num_retries)"),
-                     ("folder", "kernel", "network", "output", "process")),
+                     ("arguments", "network", "output")),
     "httpie": Stack("httpie", "httpie.core", ("-m", "httpie", "--offline", "GET", "http://a.b")),
 }  # fmt: skip
 
@@ -260,13 +258,13 @@ def built(name: str, bin: Path) -> str:
     if image.exists():
         return ""
     words = ("image", "build", "-o", image, "--preload", STACKS[name].preload, "--mode", "644")
-    began = time.monotonic()
     done = subprocess.run(
         [bin / "pasture", *words],
         env=SHELL, cwd="/root", capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
     )  # fmt: skip
-    click.echo(f"{name}: built in {time.monotonic() - began:.0f} s: {done.stdout.strip()[-300:]}")
-    return "" if done.returncode == 0 else done.stderr.strip().splitlines()[-2][:200]
+    click.echo(f"{name}: {done.stdout.strip()[-300:]}")
+    said = done.stderr.replace(f"{FOLDER}/", "").strip().splitlines()
+    return "" if done.returncode == 0 else said[-2][:200]
 
 
 def start(name: str, place: Place, bin: Path, image: Path) -> Start:
@@ -281,8 +279,7 @@ def start(name: str, place: Place, bin: Path, image: Path) -> Start:
     # A terminal has both streams.
     said += [line for line in seen[0].stdout.splitlines() if line.startswith("pasture-python: ")]
     lasts = said[-1].strip() if said else f"status {seen[0].returncode}"
-    served = any(STARTED in line for line in said)
-    why = "" if served else lasts.split(": ", 2)[-1]
+    why = "" if STARTED in lasts else lasts.split(": ", 2)[-1]
     outs = [
         [line for line in one.stdout.splitlines() if "pasture-python: " not in line] for one in seen
     ]
@@ -304,7 +301,7 @@ def started_here(name: str, place: Place, bin: Path) -> Start:
     start(name, place, bin, folder)
     found = start(name, place, bin, folder)
     if found.why and made.returncode:
-        said = (made.stderr or made.stdout).strip().splitlines()
+        said = (made.stderr or made.stdout).replace(f"{FOLDER}/", "").strip().splitlines()
         return Start(next((one for one in said if "error: " in one), said[-1])[:200], found.is_same)
     return found
 
@@ -317,14 +314,13 @@ def _run(
 
 def _ran(place: Place, words: tuple[str, ...], image: Path) -> subprocess.CompletedProcess[str]:
     left_out = SHELL if place.without == "*" else place.without.split()
-    environ = {n: v for n, v in SHELL.items() if n not in left_out}
-    environ |= {
+    environ = {
+        **{n: v for n, v in SHELL.items() if n not in left_out},
         **place.given,
         "PASTURE_IMAGE": f"{image}/" if image.is_dir() else str(image),
         "PASTURE_IMAGE_VERBOSE": "1",
     }
-    scratch = FOLDER / "root"
-    scratch.mkdir(exist_ok=True)
+    (scratch := FOLDER / "root").mkdir(exist_ok=True)
     prefix = tuple(word.replace("{scratch}", str(scratch)) for word in place.prefix)
     if prefix[:1] == ("script",):
         quoted = " ".join("'" + word.replace("'", "'\\''") + "'" for word in words)
@@ -434,6 +430,8 @@ def main(only: tuple[str, ...]) -> None:
                 here = started_here(name, place, bin)
                 store.keep(f"{key}-here", here, [where, _digest()])
                 click.echo(f"{name}, {where}: {one.why or 'served'}; {here.why or 'served'}")
+        for folder in bin.parent.glob(f"{_digest()}-images-*"):
+            shutil.rmtree(folder)  # of torch 4 GB
     once, here_too = (
         {
             (name, where): kept

@@ -93,6 +93,14 @@ def build(environ: Environ, *words: str) -> None:
     click.echo(f"image of {megabytes:.0f} MB, built in {time.perf_counter() - began:.1f} s")
 
 
+def build_rehearsed(environ: Environ, program: Path, *words: str) -> None:
+    """Of the modules that a program imports, which is the rehearsal, too."""
+    recipe = f"{environ['PASTURE_IMAGE']}.recipe"
+    command = (PYTHON, "-m", "pasture", "image", "recipe", "-o", recipe, "--", PYTHON, program)
+    subprocess.run(command, env=environ, check=True, stdout=subprocess.DEVNULL)
+    build(environ, "--rehearse", str(program), *words, recipe)
+
+
 def require_started(environ: Environ) -> None:
     verbose = {**environ, "PASTURE_IMAGE_VERBOSE": "1"}
     done = subprocess.run([STUB, "-c", ""], env=verbose, capture_output=True, text=True, cwd="/")
@@ -269,7 +277,7 @@ def show_programs(part: str, folder: str, rounds: int, sessions: int, kernels: i
         totals["python"] = image_sessions.pss_of_sessions(PYTHON, environ, sessions)
         image_sessions.show_memory(totals, sessions)
     if part in ("all", "kernels"):
-        build(environ, *image_sessions.KERNEL)
+        build_rehearsed(environ, image_sessions.KERNEL, "--allow=output", "--allow=folder")
         require_started(environ)
         image_sessions.show_kernels(PYTHON, STUB, environ, kernels)
 

@@ -25,11 +25,7 @@ REHEARSAL = Path(__file__).parent / "programs" / "image_rehearsal.py"
 FORK_SERVER = Path(__file__).parent / "programs" / "image_fork_server.py"
 KERNELS = Path(__file__).parent / "programs" / "image_kernels.py"
 SESSION_MODULES = "numpy,pandas,sklearn.linear_model"
-EXAMPLES = Path(__file__).parents[1] / "examples" / "helpers"
-KERNEL = (
-    *("--preload", "ipykernel", "--rehearse", str(EXAMPLES / "rehearse_kernel.py")),
-    "--rehearse-imports",
-)
+KERNEL = Path(__file__).parents[1] / "examples" / "helpers" / "rehearse_kernel.py"
 
 Environ = Mapping[str, str]
 

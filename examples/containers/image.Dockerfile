@@ -14,10 +14,10 @@ RUN useradd --system app
 # Variables that matter to every start are the same in the build and in the container.
 ENV PATH=/app/venv/bin:$PATH HOME=/tmp LANG=C.UTF-8 PYTHONPATH=/app/src PYTHONUNBUFFERED=1 \
     PASTURE=seal
-RUN pasture image build -o /app/app.img --mode 644 --warm / \
-      --preload gunicorn.app.wsgiapp,gunicorn.arbiter,gunicorn.workers.sync,mysite.wsgi \
-    && pasture image install /app/app.img --script gunicorn
+# pasture-python finds the image next to itself.
+RUN pasture image build -o /app/venv/bin/pasture-python.img --mode 644 --warm / \
+      --preload gunicorn.app.wsgiapp,gunicorn.arbiter,gunicorn.workers.sync,mysite.wsgi
 USER app
 EXPOSE 8000
-# The script gunicorn starts out of the image. PASTURE_IMAGE=0 is the way back.
-CMD ["gunicorn", "-b", "0.0.0.0:8000", "-w", "4", "mysite.wsgi"]
+# PASTURE_IMAGE=0 is the way back.
+CMD ["pasture-python", "-m", "gunicorn", "-b", "0.0.0.0:8000", "-w", "4", "mysite.wsgi"]

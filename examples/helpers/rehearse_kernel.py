@@ -1,4 +1,4 @@
-"""A kernel of Jupyter that answers one client, for `--rehearse` and `--rehearse-imports`.
+"""A kernel of Jupyter that answers one client, for `recipe` and `--rehearse`.
 
 The kernel runs in the rehearsal's own process; the client, another run of this file, completes a
 name, runs a cell, and ends it.
@@ -18,11 +18,10 @@ def run_kernel() -> None:
     from jupyter_client.connect import write_connection_file
 
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["IPYTHONDIR"] = folder
         file, key = f"{folder}/connection.json", os.urandom(16).hex().encode()
         write_connection_file(file, ip=f"{folder}/channel", transport="ipc", key=key)
         client = subprocess.Popen([sys.executable, __file__, file])
-        sys.argv[:] = [LAUNCHER, "-f", file]
+        sys.argv[:] = [LAUNCHER, "-f", file, f"--ipython-dir={folder}"]
         try:
             runpy.run_module(LAUNCHER, run_name="__main__")
         finally:

@@ -12,8 +12,7 @@ set +a
 variables=$(sed -n 's/^\([A-Z][A-Z_]*\)=.*/--env \1/p' .env | grep -v PASTURE)
 
 # shellcheck disable=SC2086
-pasture image build -o app.img $variables --rehearse rehearsal.py --app mysite.wsgi:application \
+pasture image build -o "$(command -v pasture-python).img" $variables --rehearse rehearsal.py --app mysite.wsgi:application \
     --warm / --preload mysite.wsgi,mysite.celery,gunicorn.app.wsgiapp,gunicorn.workers.sync \
     --preload celery.__main__,celery.bin.celery,celery.apps.worker,celery.apps.beat \
     --preload celery.concurrency.prefork,kombu.transport.redis,django.core.management
-pasture image install app.img --script gunicorn --script celery --script ./manage.py

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "image"))
+sys.path.insert(0, str(HERE.parents[1] / "tests" / "image"))
 
 from images import BIN, STUB, Images  # noqa: E402
 

@@ -8,6 +8,7 @@ out, and so is one that the build refuses by name.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -24,6 +25,13 @@ from matrix.scripts.catalog import CATALOG, MODULES, scripts
 MINOR = "3.14"
 FOLDER = REPOSITORY / "build" / "scripts"
 TIMEOUT_S = 1200.0
+_USER = 65534
+OTHER_USER = (
+    *("unshare", "--net", "setpriv", f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"),
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+)
+"""Who builds images and starts programs: may read the interpreter where it is, and write only to
+what is given to them (`give`)."""
 KINDS = ("scripts", "libraries")
 SCRATCH = FOLDER / "scratch"
 """Homes of programs, one an application, made for each start as the build left it."""
@@ -84,6 +92,8 @@ def image(application: str, kind: str, bin: Path, alone: str = "") -> tuple[Path
     if not path.exists() and not why.exists():
         shutil.rmtree(SCRATCH / application, ignore_errors=True)
         environ = variables(bin, SCRATCH / application)
+        for one in (folder, SCRATCH / application):
+            give(one)
         names = [alone] if alone else _preloads(application, kind, bin)
         failed = _build(path, _importable(bin, names, environ), environ)
         if failed:
@@ -108,7 +118,7 @@ def _importable(bin: Path, modules: list[str], environ: Mapping[str, str]) -> li
     found: list[str] = []
     for name in modules:
         done = subprocess.run(
-            [bin / "python", "-c", f"import {', '.join((*found[-10:], name))}"],
+            [*OTHER_USER, bin / "python", "-c", f"import {', '.join((*found[-10:], name))}"],
             env=environ, cwd="/", capture_output=True, timeout=TIMEOUT_S, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
@@ -122,15 +132,15 @@ def _build(path: Path, modules: list[str], environ: Mapping[str, str]) -> str:
     why = "no module of it can be imported"
     while modules:
         done = subprocess.run(
-            [bin_of(path) / "pasture", "image", "build", "-o", path, "--mode", "644",
+            [*OTHER_USER, bin_of(path) / "pasture", "image", "build", "-o", path, "--mode", "644",
              "--preload", ",".join(modules)],
             env=environ, cwd="/", capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
         )  # fmt: skip
         click.echo(f"  {path}: {done.stdout[-2000:]}{done.stderr[-2000:]}", err=True)
         why = done.stderr.strip()[-500:]
-        named = _readers(path) if done.returncode == 0 else set(re.findall(r"[\w.]+", why))
-        if done.returncode == 0 and not named & set(modules[1:] and modules):
+        if done.returncode == 0:
             return ""
+        named = set(re.findall(r"[\w.]+", why))
         left = [name for name in modules if not named & {name, name.partition(".")[0]}]
         if left == modules:
             break
@@ -138,18 +148,16 @@ def _build(path: Path, modules: list[str], environ: Mapping[str, str]) -> str:
     return why
 
 
-def _readers(path: Path) -> set[str]:
-    """Modules that read the arguments: an image without them serves the other programs."""
-    shown = path.with_suffix(".json")
-    run(bin_of(path) / "pasture", "image", "show", path, "--json", shown)
-    notes = json.loads(shown.read_text(encoding="utf-8"))["notes"]
-    return {note["subject"] for note in notes if note["code"] == "arguments"}
-
-
 def variables(bin: Path, home: Path) -> dict[str, str]:
     """Of a build and of programs, which have their home, empty, at the same place."""
     home.mkdir(parents=True, exist_ok=True)
     return {"PATH": f"{bin}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+
+
+def give(folder: Path) -> None:
+    """Hand a folder and all in it to the user that starts programs."""
+    for path in (folder, *folder.rglob("*")):
+        os.lchown(path, _USER, _USER)
 
 
 def home_of(image: Path) -> Path:

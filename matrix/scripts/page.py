@@ -53,8 +53,12 @@ def write_page(found: Found, failed: Mapping[str, str]) -> None:
     tally = table(["modules", "environments", "programs", "starts", *verdicts], rows)
     reasons = table(["reason", "where"], _reasons(found))
     left = {**CATALOG["left_out"], **{k: v for k, v in failed.items() if v}}
-    errors = {k: re.sub(r"(?s).*(error: [^\n]*).*", r"\1", why) for k, why in left.items()}
-    lines = "\n".join(f"- {name}: {why}" for name, why in sorted(errors.items()))
+    by_reason: dict[str, dict[str, None]] = {}
+    for name, why in sorted(left.items()):
+        kinds = ", ".join(re.findall(r"--allow (\w+)", why))
+        names = by_reason.setdefault(f"refused for {kinds}" if kinds else why, {})
+        names[name.partition(" ")[0]] = None
+    lines = "\n".join(f"- {why}: {', '.join(names)}" for why, names in by_reason.items())
     replace(PAGE, _TEXT.format(tally=tally, reasons=reasons, failed=lines))
 
 

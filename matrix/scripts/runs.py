@@ -22,17 +22,11 @@ from operator import and_
 from pathlib import Path
 
 from matrix.scripts.catalog import CATALOG, Case
-from matrix.scripts.environments import home_of, variables
+from matrix.scripts.environments import OTHER_USER, give, home_of, variables
 
 TIMEOUT_S = 180
 PLAIN_STARTS = 5
 LONG_AGO_S = 1_700_000_000
-USER = 65534
-OTHER_USER = (
-    *("unshare", "--net", "setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"),
-    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
-)
-"""Who may read the interpreter where it is, and write to nothing."""
 SAID = b"pasture-python: "
 STARTED = b"started from the image"
 
@@ -82,8 +76,7 @@ def start(case: Case, bin: Path, interpreter: str, image: Path, scratch: Path) -
     for name, text in CATALOG["given"].items():
         (folder / name).write_text(text, encoding="utf-8")
         os.utime(folder / name, (LONG_AGO_S, LONG_AGO_S))  # archives have it
-    for path in (scratch, *scratch.rglob("*")):
-        os.lchown(path, USER, USER)
+    give(scratch)
     environ |= {"PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"}
     with subprocess.Popen(
         [*OTHER_USER, bin / interpreter, *case.program, *case.words],

@@ -19,13 +19,14 @@ TYPE_CHECKING = False  # `typing` takes the longest of all that comes before Ctr
 
 
 def _is_command() -> bool:
-    """Whether this process is `pasture` or `pytest`, which need little of the library at first.
+    """Whether this process needs little of the library at first: `pasture`, `pytest`, or one that
+    images are made of.
 
     Any other program has it from the import on: at a seal there may be no memory left for it.
     """
     first, *more = sys.orig_argv[1:3] or [""]
     name = more[0] if more and first == "-m" else first.rpartition("/")[2]
-    return name in ("pasture", "pytest")
+    return name in ("pasture", "pytest") or "pasture_image.inside" in sys.modules
 
 
 if TYPE_CHECKING or not _is_command():

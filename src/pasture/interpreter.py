@@ -9,12 +9,11 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
+from collections import namedtuple
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import ModuleType
 
 from pasture.errors import UnsupportedInterpreter
-from pasture.reasons import Reason
 
 _native: ModuleType | None
 try:
@@ -27,6 +26,8 @@ _fits: ModuleType | None = None
 """The extension, once checked: the check writes to half a megabyte, once for all children."""
 
 SUPPORTED = "CPython 3.11 to 3.15 with the GIL"
+_UNSUPPORTED, _BUILD, _SUB_INTERPRETER = "unsupported", "build", "sub-interpreter"
+"""As `Reason` has them, which a program out of an image has not loaded."""
 FIRST_IMMORTAL = (3, 12)
 """The version of CPython from which on objects can be immortal."""
 
@@ -34,14 +35,25 @@ BUILD_HERE = "`pip install --force-reinstall --no-binary pasture pasture` builds
 """The end of refusals with the code `Reason.BUILD`, those of the extension too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
-    implementation: str  # "CPython", "PyPy"
-    version: str  # three numbers, as in "3.14.2"
-    free_threaded: bool  # built without the GIL
-    has_immortality: bool  # objects can be exempt from reference counting
-    unsupported: str | None  # why its heap must not be changed, or None
-    why: Reason | None = None  # the code of `unsupported`
+class Interpreter(
+    namedtuple(
+        "Interpreter",
+        "implementation version free_threaded has_immortality unsupported why",
+        defaults=(None,),
+    )
+):
+    """Implementation, version, and whether it can be sealed.
+
+    Attributes:
+        implementation: "CPython", "PyPy".
+        version: three numbers, as in "3.14.2".
+        free_threaded: built without the GIL.
+        has_immortality: objects can be exempt from reference counting.
+        unsupported: why its heap must not be changed, or None.
+        why: the code of `unsupported`.
+    """
+
+    __slots__ = ()
 
     def __str__(self) -> str:
         threading = " (free-threaded)" if self.free_threaded else ""
@@ -50,6 +62,8 @@ class Interpreter:
 
 def current() -> Interpreter:
     """Describe the interpreter. Checks the layout of its structures once. Safe at any time."""
+    from pasture.reasons import Reason
+
     refusal = _refusal()
     return Interpreter(
         implementation=_implementation(),
@@ -57,7 +71,7 @@ def current() -> Interpreter:
         free_threaded=_is_free_threaded(),
         has_immortality=bool(_native is not None and _native.HAS_IMMORTALITY),
         unsupported=None if refusal is None else refusal[1],
-        why=None if refusal is None else refusal[0],
+        why=None if refusal is None else Reason(refusal[0]),
     )
 
 
@@ -70,16 +84,16 @@ def native() -> ModuleType:
     """
     refusal = _refusal()
     if refusal is not None or _native is None:
-        why, sentence = refusal or (Reason.UNSUPPORTED, "no extension")
+        why, sentence = refusal or (_UNSUPPORTED, "no extension")
         raise UnsupportedInterpreter(sentence, hint=hint_for(why))
     return _native
 
 
-def hint_for(why: Reason | None) -> str:
+def hint_for(why: str | None) -> str:
     """The remedy for an extension that refuses for this reason; "" if its sentence has it."""
-    if why is Reason.SUB_INTERPRETER:
+    if why == _SUB_INTERPRETER:
         return "call it in the main interpreter (mod_wsgi: WSGIApplicationGroup %{GLOBAL})"
-    return "" if why is Reason.BUILD else f"use {SUPPORTED}"
+    return "" if why == _BUILD else f"use {SUPPORTED}"
 
 
 def without_remedy(refusal: str) -> tuple[str, str]:
@@ -125,29 +139,29 @@ def _is_free_threaded() -> bool:
     return "t" in sys.abiflags
 
 
-def _refusal() -> tuple[Reason, str] | None:
+def _refusal() -> tuple[str, str] | None:
     """A code and a sentence if the heap must not be changed, else None."""
     if sys.implementation.name != "cpython":
-        return Reason.UNSUPPORTED, f"{_implementation()} keeps its heap in another way than CPython"
+        return _UNSUPPORTED, f"{_implementation()} keeps its heap in another way than CPython"
     if _is_free_threaded():
         why = "a free-threaded build keeps its heap in another way than one with the GIL"
         with_gil = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        return Reason.UNSUPPORTED, f"{why}: run this on {with_gil}, which has it"
+        return _UNSUPPORTED, f"{why}: run this on {with_gil}, which has it"
     if _native is None:
         why = f"the extension pasture._native cannot be imported: {_IMPORT_ERROR}"
-        return Reason.BUILD, f"{why}: {BUILD_HERE}"
+        return _BUILD, f"{why}: {BUILD_HERE}"
     if _native.UNSUPPORTED is not None:
-        return Reason(_native.WHY), str(_native.UNSUPPORTED)
+        return str(_native.WHY), str(_native.UNSUPPORTED)
     return _layout_refusal(_native)
 
 
-def _layout_refusal(extension: ModuleType) -> tuple[Reason, str] | None:
+def _layout_refusal(extension: ModuleType) -> tuple[str, str] | None:
     global _fits
     if extension is not _fits:
         try:
             extension.check_layout()
         except RuntimeError as error:
             builds = BUILD_HERE in str(error)
-            return Reason.BUILD if builds else Reason.UNSUPPORTED, str(error)
+            return _BUILD if builds else _UNSUPPORTED, str(error)
         _fits = extension
     return None

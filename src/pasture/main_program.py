@@ -7,7 +7,6 @@ function, which finds no other frame below it, and ends the process.
 from __future__ import annotations
 
 import os
-import runpy
 import sys
 from importlib.machinery import BuiltinImporter
 from types import ModuleType
@@ -62,6 +61,8 @@ def absolute(path: str) -> str:
 
 def _run_in_python(option: str, what: str) -> None:
     """Where there is no extension: tracebacks begin with our frames."""
+    import runpy
+
     sys.path.insert(0, "" if option else os.path.dirname(os.path.realpath(what)))  # noqa: PTH120
     if option == "-m":
         runpy._run_module_as_main(what)  # type: ignore[attr-defined]

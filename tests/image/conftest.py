@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from images import Images, compiled
+from images import Description, Images, compiled
 
 IMAGE_MODULES = (
     "json,random,uuid,ssl,sqlite3,asyncio,logging,multiprocessing.pool,decimal,ctypes,changing"
@@ -50,3 +50,9 @@ def copied(images: Images, tmp_path: Path) -> Iterator[Path]:
     images.image = path
     yield path
     images.image = before
+
+
+@pytest.fixture
+def described(copied: Path) -> Description:
+    """Of a copy of the image, which programs are started out of."""
+    return Description(copied)

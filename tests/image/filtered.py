@@ -18,29 +18,18 @@ import struct
 import sys
 
 CALLS = {
-    "write": 1, "mremap": 25,
-    "ptrace": 101, "syslog": 103, "personality": 135, "pivot_root": 155, "prctl": 157,
-    "acct": 163, "settimeofday": 164, "mount": 165, "umount2": 166, "swapon": 167, "swapoff": 168,
-    "reboot": 169, "sethostname": 170, "setdomainname": 171, "iopl": 172, "ioperm": 173,
-    "init_module": 175, "delete_module": 176, "quotactl": 179, "lookup_dcookie": 212,
-    "clock_settime": 227, "mbind": 237, "set_mempolicy": 238, "get_mempolicy": 239,
-    "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "migrate_pages": 256,
-    "unshare": 272, "move_pages": 279, "perf_event_open": 298, "fanotify_init": 300,
-    "open_by_handle_at": 304, "setns": 308, "process_vm_readv": 310, "finit_module": 313,
-    "kexec_file_load": 320, "seccomp": 317, "bpf": 321, "userfaultfd": 323, "io_uring_setup": 425,
-    "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
-    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433,
-    "close_range": 436, "mount_setattr": 442,
+    "write": 1, "mremap": 25, "ptrace": 101, "personality": 135, "pivot_root": 155, "prctl": 157,
+    "mount": 165, "umount2": 166, "mbind": 237, "set_mempolicy": 238, "get_mempolicy": 239,
+    "add_key": 248, "request_key": 249, "keyctl": 250, "migrate_pages": 256, "unshare": 272,
+    "move_pages": 279, "perf_event_open": 298, "fanotify_init": 300, "open_by_handle_at": 304,
+    "setns": 308, "process_vm_readv": 310, "seccomp": 317, "bpf": 321, "userfaultfd": 323,
+    "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "close_range": 436,
 }  # fmt: skip
-OTHERWISE = (
-    "write", "mremap", "process_vm_readv", "ptrace", "personality", "prctl", "seccomp",
-    "close_range",
-)  # fmt: skip
+ALLOWED = ("write", "mremap", "process_vm_readv", "ptrace", "prctl", "seccomp", "close_range")
 """Calls of the table that the profile allows, or allows with some arguments."""
 
 CLONE, CLONE3 = 56, 435
 NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS to CLONE_NEWNET
-PERSONALITIES = (0, 8, 0x20000, 0x20008, 0xFFFFFFFF)
 
 LOAD, JUMP_EQUAL, JUMP_SET, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
@@ -58,34 +47,16 @@ def refuse(call: int, error: int = errno.EPERM) -> bytes:
     return step(JUMP_EQUAL, call, 0, 1) + step(RETURN, ERRNO | error)
 
 
-def refuse_with(call: int, argument: int, error: int = errno.EINVAL) -> bytes:
-    """If the first argument has a value."""
-    return (
-        step(JUMP_EQUAL, call, 0, 4)
-        + step(LOAD, FIRST_ARGUMENT)
-        + step(JUMP_EQUAL, argument, 0, 1)
-        + step(RETURN, ERRNO | error)
-        + step(RETURN, ALLOW)
-    )
+def refuse_if(call: int, jump: int, argument: int, error: int) -> bytes:
+    """By its first argument."""
+    refused = step(JUMP_EQUAL, call, 0, 4) + step(LOAD, FIRST_ARGUMENT) + step(jump, argument, 0, 1)
+    return refused + step(RETURN, ERRNO | error) + step(RETURN, ALLOW)
 
 
 def docker() -> bytes:
-    steps = refuse(CLONE3, errno.ENOSYS)
-    for name, number in CALLS.items():
-        if name not in OTHERWISE:
-            steps += refuse(number)
-    steps += (
-        step(JUMP_EQUAL, CLONE, 0, 4)
-        + step(LOAD, FIRST_ARGUMENT)
-        + step(JUMP_SET, NEW_NAMESPACES, 0, 1)
-        + step(RETURN, ERRNO | errno.EPERM)
-        + step(RETURN, ALLOW)
-    )
-    steps += step(JUMP_EQUAL, CALLS["personality"], 0, 3 + len(PERSONALITIES))
-    steps += step(LOAD, FIRST_ARGUMENT)
-    for left, value in enumerate(reversed(PERSONALITIES)):
-        steps += step(JUMP_EQUAL, value, len(PERSONALITIES) - left, 0)
-    return steps + step(RETURN, ERRNO | errno.EPERM) + step(RETURN, ALLOW)
+    refused = b"".join(refuse(number) for name, number in CALLS.items() if name not in ALLOWED)
+    clone = refuse_if(CLONE, JUMP_SET, NEW_NAMESPACES, errno.EPERM)
+    return refuse(CLONE3, errno.ENOSYS) + refused + clone
 
 
 def apply(name: str) -> None:
@@ -96,7 +67,7 @@ def apply(name: str) -> None:
     elif name == "listener":
         steps = b""
     elif argument:
-        steps = refuse_with(CALLS[call], int(argument))
+        steps = refuse_if(CALLS[call], JUMP_EQUAL, int(argument), errno.EINVAL)
     else:
         steps = refuse(CALLS[call])
     whole = step(LOAD, NUMBER) + steps + step(RETURN, ALLOW)

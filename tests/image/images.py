@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import venv
@@ -15,10 +16,31 @@ from typing import Any
 
 import pytest
 
+from pasture_image.build.frozen import FACTS, LAYOUT
+from pasture_image.build.image_file import _HEADER, _Header
+from pasture_image.build.manifest import HEAD_FIELDS, checksum
+
 TIMEOUT_S = 500
 CANNOT_MOUNT = 99
 BIN = Path(sys.executable).parent
 STUB = BIN / "pasture-python"
+SAID = {"PASTURE_IMAGE_VERBOSE": "1"}
+"""The stub says then how it starts a program."""
+STUB_SAYS = b"pasture-python: "
+
+
+OS_PAGE = 4096
+TABLES = {"sources": 6, "regions": 5, "files": 4, "folders": 1, "names": 2}
+NAMES = (
+    *("magic", "bytes", "checksum", *FACTS, *LAYOUT),
+    *("stack_end", "stack_limit_bytes", "stack_length", "stack_source", "stack_offset", "kernels"),
+    *(f"kernel{n}{part}" for n in range(6) for part in ("", "_length")),
+    *("sources", "sources_at", "regions", "regions_at", "files", "files_at"),
+    *("auxv_bytes", "auxv_at", "rules_at", "python_at", "options_at"),
+    *("folders", "folders_at", "names", "names_at"),
+    *(f"{name}{end}" for name in ("facts", "dated", "searched", "questions")
+      for end in ("", "_at")),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,6 +94,15 @@ class Images:
         done = self.build(*words, environ=environ)
         assert done.returncode == 0, done.stderr
 
+    def built_rehearsed(self, program: Path, *words: str) -> None:
+        """Of what a run of a program imports, and with the program as the rehearsal."""
+        recipe = f"{self.folder}/rehearsed.recipe"
+        watched = (str(BIN / "python"), str(program))
+        done = self.pasture("recipe", "-o", recipe, "--", *watched)
+        assert done.returncode == 0, done.stderr
+        self.built("--rehearse", str(program), *words, recipe)
+        assert self.why() == ""
+
     def document(self) -> dict[str, Any]:
         """What `show` says of the image."""
         path = self.folder / "shown.json"
@@ -113,12 +144,78 @@ class Images:
 
     def why(self, *words: str, environ: Mapping[str, str] | None = None, **options: Any) -> str:
         """What the stub says of how it starts a program; "" once it does out of the image."""
-        given = {**(environ or {}), "PASTURE_IMAGE_VERBOSE": "1"}
-        ended = self.run(*(words or ("-c", "pass")), environ=given, **options)
-        lines = ended.err.decode().splitlines()
-        said = [line for line in lines if line.startswith("pasture-python: ")]
-        assert said, ended
-        return "" if ": started from the image: " in said[-1] else said[-1]
+        ended = self.run(*(words or ("-c", "pass")), environ={**(environ or {}), **SAID}, **options)
+        return reason(ended)
+
+    def served(
+        self, *words: str, environ: Mapping[str, str] | None = None, **options: Any
+    ) -> Ended:
+        """A program that has started out of the image, without what the stub says of that."""
+        ended = self.run(*words, environ={**(environ or {}), **SAID}, **options)
+        assert reason(ended) == "", ended
+        lines = ended.err.splitlines(keepends=True)
+        err = b"".join(line for line in lines if not line.startswith(STUB_SAYS))
+        return Ended(ended.status, ended.out, err)
+
+
+def reason(ended: Ended) -> str:
+    """What the stub has said of why the image does not fit; "" if it does."""
+    said = [line for line in ended.err.splitlines() if line.startswith(STUB_SAYS)]
+    assert said, ended
+    return "" if b": started from the image: " in said[-1] else said[-1].decode()
+
+
+class Description:
+    """The numbers of an image's manifest by their names or offsets, for a change of them."""
+
+    def __init__(self, path: Path) -> None:
+        assert len(NAMES) == HEAD_FIELDS
+        self.path = path
+        self.data = bytearray(path.read_bytes())
+        self.header = _Header(*_HEADER.unpack_from(self.data))
+        at = self.header.manifest_at
+        self.body = self.data[at : at + self.header.manifest_bytes]
+
+    def __getitem__(self, where: str | int) -> int:
+        at = where if isinstance(where, int) else 8 * NAMES.index(where)
+        return int(struct.unpack_from("<Q", self.body, at)[0])
+
+    def __setitem__(self, where: str | int, value: int) -> None:
+        at = where if isinstance(where, int) else 8 * NAMES.index(where)
+        struct.pack_into("<Q", self.body, at, value)
+
+    def rows(self, table: str) -> list[int]:
+        """Offsets of its rows."""
+        width = 8 * TABLES[table]
+        return [self[f"{table}_at"] + width * number for number in range(self[table])]
+
+    def writable(self) -> int:
+        """The row of a region that can be written to."""
+        return next(at for at in self.rows("regions") if self.body[at + 28] == 3)
+
+    def of_library(self) -> int:
+        """The row of a region that is a part of the first library."""
+        at = self.rows("sources").index(self.source(1))
+        return next(row for row in self.rows("regions") if self.body[row + 24] == at)
+
+    def source(self, kind: int) -> int:
+        """The first row of that kind: 0 the image, 1 a library."""
+        return next(at for at in self.rows("sources") if self[at] == kind)
+
+    def lengthen(self, more: bytes) -> None:
+        self.body += more
+        self["bytes"] += len(more)
+        self.header = self.header._replace(manifest_bytes=len(self.body))
+
+    def write(self) -> None:
+        """With all checksums made right."""
+        at = self.header.manifest_at
+        if self.body and len(self.body) % 8 == 0:
+            self["checksum"] = checksum(self.body)
+        self.data[at : at + len(self.body)] = self.body
+        _HEADER.pack_into(self.data, 0, *self.header._replace(checksum=0))
+        struct.pack_into("<Q", self.data, 16, checksum(self.data[:OS_PAGE]))
+        self.path.write_bytes(self.data)
 
 
 def make_environment(folder: Path, *more: Path) -> None:

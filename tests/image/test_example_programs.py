@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from images import make_environment
-from running import free_port, listens
+from running import completed, free_port, listens
 
 from matrix.redis_server import redis_server
 from pasture_tools.launch.session import Group
@@ -36,71 +36,42 @@ def test_units_of_systemd_are_units(tmp_path: Path) -> None:
         )
         (tmp_path / unit.name).write_text("\n".join(lines) + "\n")
     units = sorted(tmp_path.iterdir())
-    words = [verify, "verify", *units]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT_S)
+    done = completed([verify, "verify", *units])
     said = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "mysite" in line]
     assert len(units) == 7 and not said, done.stderr
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Path:
-    """The example with the bundled site for a project, and an environment with its scripts."""
+def site(tmp_path: Path) -> Iterator[Path]:
+    """The example with the bundled site for a project, an environment and a broker."""
     folder = tmp_path / "site"
     shutil.copytree(EXAMPLE, folder)
     for file in (path for path in folder.rglob("*") if path.is_file()):
         file.write_text(file.read_text().replace("mysite", "meadow"))
     shutil.copy(DEMO / "manage.py", folder)
     make_environment(folder / "venv", DEMO)
-    for name, module in {
-        "gunicorn": "gunicorn.app.wsgiapp:run",
-        "celery": "celery.__main__:main",
-        "pasture": "pasture_tools.__main__:main",
-    }.items():
-        script = folder / "venv" / "bin" / name
-        of, _, function = module.partition(":")
-        script.write_text(
-            f"#!{folder}/venv/bin/python\nimport sys\nfrom {of} import {function}\n"
-            f"sys.exit({function}())\n"
-        )
-        script.chmod(0o755)
-    return folder
-
-
-@pytest.fixture
-def environ(site: Path, tmp_path: Path) -> Iterator[dict[str, str]]:
+    script = folder / "venv" / "bin" / "pasture"
+    script.write_text(
+        f"#!{folder}/venv/bin/python\nfrom pasture_tools.__main__ import main\nmain()\n"
+    )
+    script.chmod(0o755)
     with redis_server(tmp_path) as address:
-        with (site / ".env").open("a") as file:
+        with (folder / ".env").open("a") as file:
             file.write(f"MEADOW_BROKER={address}\nMEADOW_DB={tmp_path}/db\n")
-        yield {
-            "PATH": f"{site}/venv/bin:{os.environ['PATH']}",
-            "HOME": str(tmp_path),
-            "LANG": "C.UTF-8",
-            "PORT": str(free_port()),
-        }
-
-
-@pytest.fixture
-def honcho(tmp_path: Path) -> list[str]:
-    """Its command; programs that it starts find no trace of where it lies."""
-    folder = tmp_path / "honcho"
-    words = ("pip", "install", "--quiet", "--target", folder, "--python", sys.executable, "honcho")
-    subprocess.run([REPOSITORY / "tools" / "uv", *words], check=True)
-    source = f"import sys; sys.path.insert(0, {str(folder)!r}); from honcho.command import main"
-    return [sys.executable, "-c", f"{source}; main()", "start"]
+        yield folder
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(
     "PASTURE_LONG" not in os.environ, reason="takes a minute: PASTURE_LONG=1 runs it"
 )
-def test_programs_of_a_site_are_one_group_and_outlive_a_release(
-    site: Path, environ: dict[str, str], honcho: list[str], tmp_path: Path
-) -> None:
-    port = int(environ["PORT"])
+def test_programs_of_a_site_are_one_group_and_outlive_a_release(site: Path, tmp_path: Path) -> None:
+    port, packages = free_port(), tmp_path / "honcho"
+    environ = {"PATH": f"{site}/venv/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    environ |= {"LANG": "C.UTF-8", "PORT": str(port)}
 
     def run(*words: object) -> str:
-        command = [str(word) for word in words]
-        done = subprocess.run(command, env=environ, cwd=site, capture_output=True, text=True)
+        done = completed(words, env=environ, cwd=site)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -109,6 +80,11 @@ def test_programs_of_a_site_are_one_group_and_outlive_a_release(
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
             return answer.status
 
+    uv = (REPOSITORY / "tools" / "uv", "pip", "install", "--python", sys.executable)
+    subprocess.run([*uv, "--quiet", "--target", packages, "honcho"], check=True)
+    # Programs that it starts find no trace of where it lies.
+    source = f"import sys; sys.path.insert(0, {str(packages)!r}); from honcho.command import main"
+    honcho = [sys.executable, "-c", f"{source}; main()", "start"]
     run("env", f"MEADOW_DB={tmp_path}/db", site / "venv/bin/python", "manage.py", "fill")
     run("./build.sh")
     with Group(honcho, log=tmp_path / "honcho.log", env=environ, cwd=site) as group:
@@ -117,20 +93,16 @@ def test_programs_of_a_site_are_one_group_and_outlive_a_release(
             lambda: group.log.count("policy seal") == 2, "not sealed", timeout_s=TIMEOUT_S
         )
         assert page() == 200
-        shown = run("pasture", "top", "--image", "app.img", "--once")
+        top = ("pasture", "top", "--image", "venv/bin/pasture-python.img", "--once")
+        shown = run(*top)
         assert "4 programs out of one image, 8 workers" in shown, shown
         run("./build.sh")  # the new file is in place, and the old programs serve
         assert page() == 200
-        assert "no program runs out of" in subprocess.run(
-            ["pasture", "top", "--image", "app.img", "--once"],
-            env=environ, cwd=site, capture_output=True, text=True,
-        ).stderr  # fmt: skip
+        assert "no program runs out of" in completed(top, env=environ, cwd=site).stderr
         # A command has the variables of .env, as the others have them by honcho.
-        line = "set -a; . ./.env; PASTURE_IMAGE_VERBOSE=1 exec ./manage.py takings 2>&1"
-        takings = run("sh", "-c", line)
+        line = "PASTURE_IMAGE_VERBOSE=1 exec pasture-python manage.py takings 2>&1"
+        takings = run("sh", "-c", f"set -a; . ./.env; {line}")
         assert takings.count(":") > 3 and "started from the image" in takings, takings
         group.send_signal(signal.SIGTERM)
         group.wait(TIMEOUT_S)
         assert "Traceback" not in group.log, group.log
-    run("pasture", "image", "uninstall")
-    assert (site / "venv/bin/gunicorn").read_text().startswith(f"#!{site}/venv/bin/python\n")

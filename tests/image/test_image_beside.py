@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import py_compile
 import zipfile
 from pathlib import Path
 
@@ -17,19 +18,6 @@ def written(path: Path, text: str = MINE) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     return path
-
-
-def compiled(path: Path) -> None:
-    source = written(path.with_suffix(".py"))
-    import py_compile
-
-    py_compile.compile(str(source), str(path))
-    source.unlink()
-
-
-def library(path: Path) -> None:
-    """Not a library: the interpreter says so, if it comes to that."""
-    written(path, "no library")
 
 
 @pytest.fixture(scope="module")
@@ -49,37 +37,30 @@ def projects(tmp_path_factory: pytest.TempPathFactory) -> Images:
 
 SHOW = "import sys, {0} as m; print(m.__name__, getattr(m, '__file__', None), hasattr(m, 'MINE'))"
 PLACES = {
-    "a module": ("settings_app", lambda f: written(f / "settings_app.py")),
-    "compiled": ("settings_app", lambda f: compiled(f / "settings_app.pyc")),
-    "a library": ("settings_app", lambda f: library(f / "settings_app.abi3.so")),
-    "a package": ("settings_app", lambda f: written(f / "settings_app" / "__init__.py")),
-    "a compiled package": ("settings_app", lambda f: compiled(f / "settings_app/__init__.pyc")),
-    "a package for a package": ("package_app", lambda f: written(f / "package_app/__init__.py")),
-    "a part of an open package": ("open_app.more", lambda f: written(f / "open_app" / "more.py")),
-    "what was sought in vain": ("seeks", lambda f: written(f / "sought_app.py")),
-    "a folder that was sought": ("sought_app", lambda f: written(f / "sought_app" / "a.py")),
-    "of the library": ("random", lambda f: written(f / "random.py")),
-    "of the library, for pasture": ("dataclasses", lambda f: written(f / "dataclasses.py")),
+    "a module": ("settings_app", "settings_app.py"),
+    "compiled": ("settings_app", "settings_app.pyc"),
+    "a library": ("settings_app", "settings_app.abi3.so"),
+    "a package": ("settings_app", "settings_app/__init__.py"),
+    "a compiled package": ("settings_app", "settings_app/__init__.pyc"),
+    "a package for a package": ("package_app", "package_app/__init__.py"),
+    "a part of an open package": ("open_app.more", "open_app/more.py"),
+    "what was sought in vain": ("seeks", "sought_app.py"),
+    "a folder that was sought": ("sought_app", "sought_app/a.py"),
+    "of the library": ("decimal", "decimal.py"),
+    "of the library, for pasture": ("dataclasses", "dataclasses.py"),
+    "of the library, which that imports": ("logging", "logging/__init__.py"),
 }
 OTHERS = {
-    "nothing": ("settings_app", lambda f: None),
-    "a folder without a module": ("settings_app", lambda f: written(f / "settings_app" / "data")),
-    "text": ("settings_app", lambda f: written(f / "settings_app.txt")),
-    "text in a folder": ("settings_app", lambda f: written(f / "settings_app" / "__init__.txt")),
-    "a file without an end": ("settings_app", lambda f: written(f / "settings_app")),
-    "a link to nothing": ("settings_app", lambda f: (f / "settings_app").symlink_to("nothing")),
-    "another name": ("settings_app", lambda f: written(f / "settings_application.py")),
-    "a beginning": ("settings_app", lambda f: written(f / "settings.py")),
-    "built in": ("sys", lambda f: written(f / "sys.py")),
-    "frozen": ("os", lambda f: written(f / "os.py")),
-    "loaded at the start": ("codecs", lambda f: written(f / "codecs.py")),
+    "a folder without a module": ("settings_app", "settings_app/data"),
+    "text": ("settings_app", "settings_app.txt"),
+    "text in a folder": ("settings_app", "settings_app/__init__.txt"),
+    "a file without an end": ("settings_app", "settings_app"),
+    "another name": ("settings_app", "settings_application.py"),
+    "a beginning": ("settings_app", "settings.py"),
+    "built in": ("sys", "sys.py"),
+    "frozen": ("os", "os.py"),
+    "loaded at the start": ("codecs", "codecs.py"),
 }
-
-
-STANDARD = (
-    "queue types json socket random copy enum typing logging string token struct abc decimal"
-    " numbers calendar platform signal"
-)
 
 
 def both(images: Images, folder: Path, source: str, way: str) -> tuple[Ended, Ended, str]:
@@ -110,37 +91,30 @@ def test_a_module_beside_the_program_is_the_one_that_it_gets(
     assert why.endswith("that the image has another one of: settings_app.py")
 
 
-@pytest.mark.parametrize("place", PLACES)
-def test_whatever_python_would_import_from_there_counts(
+@pytest.mark.parametrize("place", [*PLACES, *OTHERS])
+def test_whatever_python_would_import_from_there_counts_and_nothing_else(
     projects: Images, tmp_path: Path, place: str
 ) -> None:
-    name, make = PLACES[place]
-    make(tmp_path)
+    name, path = {**PLACES, **OTHERS}[place]
+    made = written(tmp_path / path)  # a library that is none: the interpreter says so
+    if made.suffix == ".pyc":
+        source = written(made.with_suffix(".py"))
+        py_compile.compile(str(source), str(made))
+        source.unlink()
+    (tmp_path / "package_app").mkdir(exist_ok=True)
+    (tmp_path / "random").symlink_to("nothing")
     started, expected, why = both(projects, tmp_path, SHOW.format(name), "file")
     assert started == expected
-    assert "that the image has another one of" in why
-
-
-@pytest.mark.parametrize("place", OTHERS)
-def test_nothing_else_counts(projects: Images, tmp_path: Path, place: str) -> None:
-    name, make = OTHERS[place]
-    make(tmp_path)
-    started, expected, why = both(projects, tmp_path, SHOW.format(name), "file")
-    assert started == expected
-    assert why == ""
+    said = "that the image has another one of" in why
+    assert (said, why == "") == (place in PLACES, place in OTHERS)
 
 
 def test_modules_that_the_image_has_from_that_folder_are_no_others(projects: Images) -> None:
     source = SHOW.format("settings_app")
     lib = projects.lib
-    for words, place in (
-        (["program.py"], lib),
-        (["../lib/program.py"], lib),
-        (["-c", source], lib),
-    ):
-        written(lib / "program.py", source)
-        assert projects.run(*words, cwd=place) == projects.python(*words, cwd=place)
-        assert projects.why(*words, cwd=place) == ""
+    written(lib / "program.py", source)
+    for words in (["program.py"], ["../lib/program.py"], ["-c", source]):
+        assert projects.served(*words, cwd=lib) == projects.python(*words, cwd=lib)
 
 
 def test_a_folder_of_the_same_number_in_another_file_system_is_another_one(
@@ -161,13 +135,27 @@ def test_a_folder_of_the_same_number_in_another_file_system_is_another_one(
     assert (ended.status, ended.out) == (0, b"True 1\n" * 2), ended.err
 
 
-def test_a_long_program_is_no_archive(projects: Images, tmp_path: Path) -> None:
-    program = written(tmp_path / "long.py", f"{'#' * 100_000}\nprint(1)\n")
-    assert projects.why(str(program)) == ""
-    assert projects.run(str(program)).out == b"1\n"
+@pytest.mark.parametrize("options", ["-P", "-I"])
+def test_without_that_folder_on_the_path_nothing_is_compared(
+    own_images: Images, tmp_path: Path, options: str
+) -> None:
+    written(tmp_path / "beside" / "random.py")
+    program = written(tmp_path / "beside" / "program.py", SHOW.format("random"))
+    own_images.built("--preload", "random", f"--options={options}")
+    words = [options, str(program)]
+    assert own_images.served(*words) == own_images.python(*words)
+    assert f"without the option: {options}" in own_images.why(str(program))
 
 
-def test_a_program_that_is_an_archive_is_run_by_the_interpreter(
+def test_a_folder_that_is_gone_is_no_obstacle(projects: Images, tmp_path: Path) -> None:
+    source = 'cd "$1" && rmdir "$1" && exec "$0" -c "import random; print(1)"'
+    (tmp_path / "gone").mkdir()
+    words = ["-c", source, str(STUB), str(tmp_path / "gone")]
+    ended = projects.run(*words, program=Path("/bin/sh"))
+    assert (ended.status, ended.out) == (0, b"1\n")
+
+
+def test_an_archive_is_run_by_the_interpreter_and_a_long_program_is_none(
     projects: Images, tmp_path: Path
 ) -> None:
     program = tmp_path / "app.pyz"
@@ -177,38 +165,5 @@ def test_a_program_that_is_an_archive_is_run_by_the_interpreter(
         archive.comment = b"with a comment " * 99
     assert projects.run(str(program)) == projects.python(str(program))
     assert projects.why(str(program)).endswith("the program is an archive")
-
-
-@pytest.mark.parametrize("options", ["-P", "-I"])
-def test_without_that_folder_on_the_path_nothing_is_compared(
-    own_images: Images, tmp_path: Path, options: str
-) -> None:
-    written(tmp_path / "beside" / "random.py")
-    program = written(tmp_path / "beside" / "program.py", SHOW.format("random"))
-    own_images.built("--preload", "random", f"--options={options}")
-    words = [options, str(program)]
-    assert own_images.run(*words) == own_images.python(*words)
-    assert own_images.why(*words) == ""
-
-
-def test_no_standard_module_takes_the_place_of_one_of_the_programs(
-    projects: Images, tmp_path: Path
-) -> None:
-    started, expected = [], []
-    source = "import sys\nprint([n for n in sys.argv[1:] if hasattr(__import__(n), 'MINE')])"
-    for name in STANDARD.split():
-        folder = tmp_path / name
-        written(folder / f"{name}.py")
-        program = written(folder / "program.py", source)
-        started.append(projects.run(str(program), name))
-        expected.append(projects.python(str(program), name))
-    assert [one.out for one in started] == [one.out for one in expected]
-    assert any(b"[]" not in one.out for one in started)
-
-
-def test_a_folder_that_is_gone_is_no_obstacle(projects: Images, tmp_path: Path) -> None:
-    source = 'cd "$1" && rmdir "$1" && exec "$0" -c "import random; print(1)"'
-    (tmp_path / "gone").mkdir()
-    words = ["-c", source, str(STUB), str(tmp_path / "gone")]
-    ended = projects.run(*words, program=Path("/bin/sh"))
-    assert (ended.status, ended.out) == (0, b"1\n")
+    long = str(written(tmp_path / "long.py", f"{'#' * 100_000}\nprint(1)\n"))
+    assert projects.served(long).out == b"1\n"

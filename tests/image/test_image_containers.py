@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -11,10 +10,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, Images
+from images import BIN, SAID, STUB, Images
 
 from pasture.proc.maps import read_smaps
-from pasture.proc.smaps import total_pss_bytes
 from pasture.proc.tree import children
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
@@ -53,14 +51,9 @@ def container(
     """A program in one."""
     folder.mkdir()
     command = [*UNSHARE, ROOT + script + ENTER, folder, program, *words]
-    environ = {**images.environ, "PASTURE_IMAGE": str(images.image), "PASTURE_IMAGE_VERBOSE": "1"}
-    with subprocess.Popen(
-        [str(word) for word in command],
-        env=environ,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
+    words = [str(word) for word in command]
+    environ = {**images.variables, **SAID}
+    with subprocess.Popen(words, env=environ, stdin=-1, stdout=-1, stderr=-1) as process:
         try:
             yield process
         finally:
@@ -85,30 +78,23 @@ def go_on(process: subprocess.Popen[bytes]) -> None:
 
 def test_containers_with_roots_of_their_own_share_one_file(images: Images, tmp_path: Path) -> None:
     require_containers(tmp_path)
-    found = {}
-    for program in (BIN / "python", STUB):
-        devices = {str(images.lib.stat().st_dev)}
-        with ExitStack() as stack:
-            running = [
-                stack.enter_context(container(images, tmp_path / f"{program.name}{n}", program))
-                for n in range(CONTAINERS)
-            ]
-            for process in running:
-                if program == STUB:
-                    assert process.stderr is not None
-                    assert b": started from the image: " in process.stderr.readline()
-                pid, device, answer = line(process).split()
-                assert (pid, answer) == ("1", "1")
-                devices.add(device)
-                go_on(process)
-                assert line(process) == '["-c"]\n'
-            pids = [children(process.pid)[0] for process in running]
-            if program == STUB:
-                for pid in pids:
-                    assert shares_image(pid, images.image)
-            found[program.name] = total_pss_bytes(pids)
-            assert len(devices) == 1 + CONTAINERS, "each has a device of its own"
-    print(f"PSS of {CONTAINERS}: {found}")
+    devices = {str(images.lib.stat().st_dev)}
+    with ExitStack() as stack:
+        running = [
+            stack.enter_context(container(images, tmp_path / f"{n}", STUB))
+            for n in range(CONTAINERS)
+        ]
+        for process in running:
+            assert process.stderr is not None
+            assert b": started from the image: " in process.stderr.readline()
+            pid, device, answer = line(process).split()
+            assert (pid, answer) == ("1", "1")
+            devices.add(device)
+            go_on(process)
+            assert line(process) == '["-c"]\n'
+        for process in running:
+            assert shares_image(children(process.pid)[0], images.image)
+    assert len(devices) == 1 + CONTAINERS, "each has a device of its own"
 
 
 def shares_image(pid: int, image: Path) -> bool:
@@ -116,40 +102,36 @@ def shares_image(pid: int, image: Path) -> bool:
     return any(f["Shared_Clean"] for one, f in read_smaps(pid) if one.path.endswith(str(image)))
 
 
+SERVED, NOT_SERVED = b"started from the image", b"belongs to another user"
+
+
 @pytest.mark.parametrize(
-    "script",
+    ("script", "how"),
     [
-        READ_ONLY,
-        "mount --bind /dev/null root/proc/1/mem\n",
-        "mount -t tmpfs none root/sys; mount --bind root/sys root/proc/sys\n",
-        f'{READ_ONLY}exec unshare -U -r chroot root "$@"\n',
+        (READ_ONLY, SERVED),
+        ("mount --bind /dev/null root/proc/1/mem\n", SERVED),
+        ("mount -t tmpfs none root/sys; mount --bind root/sys root/proc/sys\n", SERVED),
+        (f'{READ_ONLY}exec unshare -U -r chroot root "$@"\n', SERVED),
+        # All who are not mapped look like one user there.
+        ('exec unshare -U sh -c \'cd root; exec "$@"\' - "$@"\n', NOT_SERVED),
     ],
-    ids=["read-only root", "without /proc/self/mem", "without /proc/sys", "user namespace"],
+    ids=[
+        *("read-only root", "without /proc/self/mem", "without /proc/sys", "user namespace"),
+        "user namespace without the file's owner",
+    ],
 )
-def test_a_restricted_container_starts_out_of_a_file(
-    images: Images, tmp_path: Path, script: str
+def test_a_restricted_container_starts_out_of_a_file_of_its_own_user(
+    images: Images, tmp_path: Path, script: str, how: bytes
 ) -> None:
-    require_containers(tmp_path)
-    with container(images, tmp_path / "c", STUB, script) as process:
-        assert line(process).split()[0] == "1"
-        _, said = process.communicate(b"\n\n")
-        assert (process.returncode, b"started from the image" in said) == (0, True), said
-
-
-def test_a_user_namespace_without_the_files_owner_has_python_run(
-    images: Images, tmp_path: Path
-) -> None:
-    """All who are not mapped look like one user there."""
     require_containers(tmp_path)
     images.image.chmod(0o644)
-    script = 'exec unshare -U sh -c \'cd root; exec "$@"\' - "$@"\n'
     try:
         with container(images, tmp_path / "c", STUB, script) as process:
             assert line(process).split()[0] == "1"
             _, said = process.communicate(b"\n\n")
     finally:
         images.image.chmod(0o600)
-    assert (process.returncode, b"belongs to another user" in said) == (0, True), said
+    assert (process.returncode, how in said) == (0, True), said
 
 
 def test_the_examples_make_one_image_a_node_and_first_processes_are_served(
@@ -212,11 +194,5 @@ def test_an_image_on_a_file_system_without_execution_is_used_if_it_holds_no_code
     own_images.module("writes_code", text)
     own_images.built("--preload", "writes_code")
     words = (*UNSHARE, NOEXEC, folder, own_images.image, STUB, "-c", "print(1)")
-    done = subprocess.run(
-        [os.fspath(word) for word in words],
-        env={**own_images.environ, "PASTURE_IMAGE_VERBOSE": "1"},
-        capture_output=True,
-        check=False,
-    )
-    assert done.stdout == b"1\n", done.stderr
-    assert said in done.stderr
+    ended = own_images.run(*map(str, words), program=Path("/usr/bin/env"), environ=SAID)
+    assert (ended.out, said in ended.err) == (b"1\n", True), ended

@@ -49,30 +49,25 @@ exec chroot run sh -ec "$2"
 """
 
 
-def stages() -> list[list[tuple[str, str]]]:
-    """Instructions of each stage, with what follows them."""
+def last_stage() -> list[tuple[str, str]]:
+    """Its instructions, with what follows them."""
     text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
-    found: list[list[tuple[str, str]]] = []
-    for line in filter(None, map(str.strip, text.splitlines())):
-        word, _, rest = line.partition(" ")
-        if word == "FROM":
-            found.append([])
-        found[-1].append((word, rest.strip()))
-    return found
+    lines = text.rpartition("\nFROM ")[2].splitlines()[1:]
+    parts = (line.strip().partition(" ") for line in lines)
+    return [(word, rest.strip()) for word, _, rest in parts if word]
 
 
 def first_stage() -> str:
-    """In the place of pip: our packages, the script of gunicorn as pip writes it, the stub."""
+    """In the place of pip: our packages, the script of pasture, the stub."""
     ours = [path for path in sys.path if path.endswith("site-packages")]
     packages = "".join(f"import site; site.addsitedir({path!r})\n" for path in ours)
-    script = "#!/app/venv/bin/python\nfrom gunicorn.app.wsgiapp import run\nrun()\n"
     pasture = "#!/app/venv/bin/python\nfrom pasture_tools.cli.main import main\nmain()\n"
     closed = {*BIN.resolve().parents, *Path(sys.executable).resolve().parents}  # as root's home
     return f"""\
 mkdir -p /app/src/mysite; cd /app; chmod a+rx {shlex.join(map(str, closed))}
 {BIN}/python -m venv --without-pip /app/venv
 echo {shlex.quote(packages)} > $(echo /app/venv/lib/python*/site-packages)/all.pth
-cp {STUB} venv/bin/; echo {shlex.quote(script)} > venv/bin/gunicorn
+cp {STUB} venv/bin/
 echo {shlex.quote(pasture)} > venv/bin/pasture; chmod 755 venv/bin/*
 echo {shlex.quote(SITE)} > src/mysite/wsgi.py; : > src/mysite/__init__.py
 """
@@ -81,13 +76,11 @@ echo {shlex.quote(SITE)} > src/mysite/wsgi.py; : > src/mysite/__init__.py
 def steps(port: int) -> tuple[str, str]:
     """What builds the second stage, and what runs it."""
     build, environ, user = "", "", ""
-    for word, rest in stages()[-1]:
-        if word == "ENV":
-            environ += f"export {rest}\n"
-            build += f"export {rest}\n"
-        elif word == "WORKDIR":
-            environ += f"cd {rest}\n"
-            build += f"cd {rest}\n"
+    for word, rest in last_stage():
+        if word in ("ENV", "WORKDIR"):
+            said = f"{'export' if word == 'ENV' else 'cd'} {rest}\n"
+            environ += said
+            build += said
         elif word == "RUN":
             build += f"sh -ec {shlex.quote(rest)}\n"
         elif word == "USER":

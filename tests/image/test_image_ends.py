@@ -13,15 +13,16 @@ import re
 import shutil
 import signal
 import sqlite3
-import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from http.client import HTTPException
 from pathlib import Path
 
 import pytest
 from images import BIN, STUB, Images
+from psutil import Process
 from redis import Redis
 from running import free_port, listens, waits_in_select
 from test_image_site import PRELOAD, SITE
@@ -115,11 +116,8 @@ class Site:
             "log": sorted(lines(program.log)),
             "files": sorted(VARIES.sub("*", str(path)) for path in files),
             "port": listens(self.port),
-            "queue": {key: self._count(key) for key in ("celery", "unacked")},
+            "queue": [self.redis.llen("celery"), self.redis.hlen("unacked")],
         }
-
-    def _count(self, key: str) -> object:
-        return self.redis.llen(key) if key == "celery" else self.redis.hlen(key)
 
     def web(self, *words: str) -> contextlib.AbstractContextManager[Group]:
         bind = ("-b", f"127.0.0.1:{self.port}", "-p", "pid", "--preload")
@@ -145,10 +143,10 @@ class Site:
     def database(self) -> contextlib.closing[sqlite3.Connection]:
         return contextlib.closing(sqlite3.connect(self._images.environ["MEADOW_DB"]))
 
-    def ask(self, name: str) -> Asked:
-        """A request that is at work when this returns."""
+    def ask(self, name: str) -> Future[str]:
+        """The answer to a request that is at work when this returns."""
         until(lambda: listens(self.port), "it does not listen")
-        asked = Asked(f"http://127.0.0.1:{self.port}/hold?{name}")
+        asked = THREADS.submit(answer, f"http://127.0.0.1:{self.port}/hold?{name}")
         self.wait_for(f"{name}.held")
         return asked
 
@@ -190,24 +188,15 @@ def wait_for_idle_workers(program: Group, number: int, but: int) -> None:
     until(are_there, f"no {number} workers that wait")
 
 
-class Asked:
-    """A request in a thread of its own."""
+THREADS = ThreadPoolExecutor()
 
-    def __init__(self, url: str) -> None:
-        self._url, self._answer = url, ""
-        self._thread = threading.Thread(target=self._ask)
-        self._thread.start()
 
-    def _ask(self) -> None:
-        try:
-            with urllib.request.urlopen(self._url, timeout=TIMEOUT_S) as answer:
-                self._answer = answer.read().decode()
-        except (OSError, HTTPException) as error:
-            self._answer = type(error).__name__
-
-    def answer(self) -> str:
-        self._thread.join()
-        return self._answer
+def answer(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as found:
+            return str(found.read(), "utf-8")
+    except (OSError, HTTPException) as error:
+        return type(error).__name__
 
 
 def until(condition: Callable[[], object], what: str) -> None:
@@ -215,14 +204,6 @@ def until(condition: Callable[[], object], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
-
-
-def open_files(program: Group) -> set[str]:
-    found = set()
-    for entry in Path(f"/proc/{program.pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            found.add(entry.readlink().name)
-    return found
 
 
 # A thread of gunicorn's starts its control socket, and does not after each fork.
@@ -244,7 +225,7 @@ def web_worker_killed_then_reload_then_stop(site: Site) -> object:
     with site.web("-w", "2") as program:
         lost = site.ask("a")
         os.kill(site.at_work("a"), signal.SIGKILL)
-        answers = [lost.answer()]
+        answers = [lost.result()]
         until(lambda: program.log.count("Booting worker") == 3, "no new worker")
         reloaded = site.ask("b")
         wait_for_idle_workers(program, 1, but=site.at_work("b"))
@@ -252,7 +233,7 @@ def web_worker_killed_then_reload_then_stop(site: Site) -> object:
         program.send_signal(signal.SIGHUP)
         until(lambda: program.log.count("Booting worker") == 5, "not reloaded")
         site.release("b")
-        answers.append(reloaded.answer())
+        answers.append(reloaded.result())
         # The new workers boot before the old ones are stopped: those may take requests till then.
         until(lambda: not old & set(program.members()), "old workers are left")
         stopped = site.ask("c")
@@ -260,24 +241,17 @@ def web_worker_killed_then_reload_then_stop(site: Site) -> object:
         program.send_signal(signal.SIGTERM)
         until(lambda: "Handling signal: term" in program.log, "not stopped")
         site.release("c")
-        return [*answers, stopped.answer()]
+        return [*answers, stopped.result()]
 
 
-def web_stopped_at_once(site: Site) -> object:
-    with site.web("-w", "1") as program:
-        lost = site.ask("a")
+def web_and_worker_stopped_at_once(site: Site) -> object:
+    with site.worker() as program:
+        site.send("late", "a")
         program.send_signal(signal.SIGQUIT)
-        return lost.answer()
-
-
-def web_master_killed(site: Site) -> object:
     with site.web("-w", "1") as program:
-        asked = site.ask("a")
-        until((site.folder / "runtime" / "gunicorn.ctl").exists, "no control socket")
-        program.send_signal(signal.SIGKILL)
-        program.wait(TIMEOUT_S)
-        site.release("a")
-        return asked.answer()
+        lost = site.ask("b")
+        program.send_signal(signal.SIGQUIT)
+        return lost.result()
 
 
 def pool_process_killed_then_worker_stopped(site: Site) -> object:
@@ -306,20 +280,6 @@ def worker_reloaded(site: Site) -> object:
     return (site.folder / "a.done").read_text()
 
 
-def worker_stopped_at_once(site: Site) -> object:
-    with site.worker() as program:
-        site.send("late", "a")
-        program.send_signal(signal.SIGQUIT)
-
-
-def worker_killed(site: Site) -> object:
-    with site.worker() as program:
-        site.send("late", "a")
-        program.send_signal(signal.SIGKILL)
-        program.wait(TIMEOUT_S)
-        site.release("a")
-
-
 def beat_killed_then_stopped(site: Site) -> object:
     """The second one finds the schedule and the pid file of the first."""
     words = ("beat", "-s", "schedule", "--pidfile", "beat.pid", "-l", "INFO")
@@ -331,13 +291,10 @@ def beat_killed_then_stopped(site: Site) -> object:
             program.send_signal(number)
 
 
-def consumer_stopped(site: Site) -> object:
+def consumer_stopped_and_loses_its_table(site: Site) -> object:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
         with site.follow() as program:
             program.send_signal(number)
-
-
-def consumer_loses_its_table(site: Site) -> object:
     with site.follow(), site.database() as database:
         database.execute("alter table orders_order rename to gone")
 
@@ -347,7 +304,8 @@ def command_stopped_and_failed(site: Site) -> object:
     with site.database() as database:
         database.execute("begin exclusive")
         with site.command("takings") as program:
-            until(lambda: "db.sqlite3" in open_files(program), "the database is not asked")
+            opened = Process(program.pid).open_files
+            until(lambda: "db.sqlite3" in str(opened()), "the database is not asked")
             program.terminate()
         database.rollback()
         database.execute("alter table orders_order rename to gone")
@@ -355,19 +313,8 @@ def command_stopped_and_failed(site: Site) -> object:
         pass
 
 
-SCENARIOS = [
-    web_worker_killed_then_reload_then_stop,
-    web_stopped_at_once,
-    web_master_killed,
-    pool_process_killed_then_worker_stopped,
-    worker_reloaded,
-    worker_stopped_at_once,
-    worker_killed,
-    beat_killed_then_stopped,
-    consumer_stopped,
-    consumer_loses_its_table,
-    command_stopped_and_failed,
-]
+PROGRAMS = ("web_", "pool_", "worker_", "beat_", "consumer_", "command_")
+SCENARIOS = [one for name, one in list(globals().items()) if name.startswith(PROGRAMS)]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -14,27 +13,37 @@ from pasture_image.inside import rehearsal
 
 pytestmark = pytest.mark.integration
 
-COUNT = 600
-MODULE = f"""
+MODULE = """
+import json
 state = []
-class Holder: attribute = 3
-source = "".join(
-    f"def f{{n}}(a):\\n    b = a.attribute\\n    return b if b else a\\n" for n in range({COUNT})
-)
-exec(source)
-functions = [globals()[f"f{{n}}"] for n in range({COUNT})]
-hot = functions[::20]
-def pages(of): return len({{id(f.__code__) // 4096 for f in of}})
+exec("".join(f"def f{n}(a):\\n    b = a + {n}\\n    return b if b else a\\n" for n in range(600)))
+functions = [globals()[f"f{n}"] for n in range(600)]
+warmed, rehearsed, never = functions[::20], functions[7::20], functions[13::20]
+def pages(of): return len({id(f.__code__) // 4096 for f in of})
+def application(environ, start_response):
+    for function in warmed: function(1)
+    start_response("200 OK", [])
+    return [b""]
 """
 SCRIPT = """
 import sys, many
 many.state.append("rehearsed")
 print("said in a rehearsal")
-for function in many.hot: function(many.Holder)
+for function in many.rehearsed: function(1)
 print(sys.argv, __name__, file=sys.stderr)
 sys.exit(0)
 """
-PROGRAM = "import many; print(many.pages(many.hot), many.pages(many.functions[1::20]), many.state)"
+PROGRAM = """
+import many, os, pasture
+pages = [many.pages(one) for one in (many.warmed, many.rehearsed, many.never)]
+print(pages[0] <= 5, pages[1] <= 5, pages[2] >= 20)
+print(many.state, [n for n in os.listdir("/proc/self/fd") if int(n) < 900])
+before = many.f0.__code__, many.f13.__code__
+def late(): pass
+late()
+[step] = [s for s in pasture.seal().steps if s.name == "gather-code"]
+print(step.counts["codes"] < 400, before == (many.f0.__code__, many.f13.__code__))
+"""
 
 
 def written(images: Images, script: str) -> str:
@@ -42,38 +51,19 @@ def written(images: Images, script: str) -> str:
     return str(images.module("script", script))
 
 
-def brings(images: Images, does: str) -> None:
-    """A module that brings a rehearsal."""
-    images.module("many", MODULE)
-    images.module(
-        "brings",
-        "import many\nfrom pasture_image.rehearsal import rehearse\n"
-        f"@rehearse\ndef use(): {does}\n",
-    )
-
-
 # On each version: programs of each kind come out of an image in none of the others but one.
-def test_code_that_a_rehearsal_runs_lies_together_and_its_state_is_gone(own_images: Images) -> None:
+@pytest.mark.parametrize("warm", [(), ("--warm", "/")])
+def test_code_that_a_build_has_run_lies_together_once_and_a_rehearsals_state_is_gone(
+    own_images: Images, warm: tuple[str, ...]
+) -> None:
     path = written(own_images, SCRIPT)
-    done = own_images.build("--preload", "many", "--rehearse", path)
-    assert own_images.why() == ""
-    hot, cold, state = own_images.run("-c", PROGRAM).out.split(maxsplit=2)
-    assert (int(hot) <= 5, int(cold) >= 20, state) == (True, True, b"[]\n")
-    descriptors = (
-        "-c",
-        "import os; print([n for n in os.listdir('/proc/self/fd') if int(n) < 900])",
-    )
-    assert own_images.run(*descriptors) == own_images.python(*descriptors)
+    done = own_images.build("--preload", "many,pasture", *warm, "--rehearse", path)
+    together, rest, sealed = own_images.served("-c", PROGRAM).out.decode().splitlines()
+    assert together == f"{bool(warm)} True True"
+    assert rest == own_images.python("-c", PROGRAM).out.decode().splitlines()[1]
+    assert sealed == "True True"
     assert "said in a rehearsal" in done.stderr
     assert done.stderr.count(f"['{path}'] __main__") == 1
-
-
-@pytest.mark.once
-def test_a_preloaded_module_can_bring_its_rehearsal(own_images: Images) -> None:
-    brings(own_images, "return [function(many.Holder) for function in many.hot] and None")
-    own_images.built("--preload", "brings")
-    hot, cold, _ = own_images.run("-c", PROGRAM).out.split(maxsplit=2)
-    assert (int(hot) <= 5, int(cold) >= 20) == (True, True)
 
 
 @pytest.mark.once
@@ -89,35 +79,19 @@ def test_with_a_rehearsal_that_fails_there_is_no_image(own_images: Images) -> No
 def test_a_rehearsal_that_does_not_end_is_ended_with_all_that_it_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    note = tmp_path / "pid"
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
     monkeypatch.setattr(rehearsal, "TIMEOUT_S", 2.0)
     script = tmp_path / "script.py"
     script.write_text(
         "import os, signal\n"
-        'pid = os.spawnv(os.P_NOWAIT, "/bin/sleep", ["sleep", "600"])\n'
-        f"open({str(note)!r}, 'w').write(str(pid))\n"
+        'os.spawnv(os.P_NOWAIT, "/bin/sleep", ["sleep", "600"])\n'
+        f"os.write({writer}, b'started')\n"
         "signal.pause()\n"
     )
     environ = os.memfd_create("environment")
     with pytest.raises(ImageFailed, match="did not end within 2 s"):
         rehearsal.choose_code(str(script), environ, ())
-    pid = int(note.read_text())
-    deadline = time.monotonic() + 300
-    while _runs(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _runs(pid)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-@pytest.mark.once
-def test_a_module_whose_rehearsal_fails_is_preloaded_without_it(own_images: Images) -> None:
-    brings(own_images, "many.nothing")
-    done = own_images.build("--preload", "brings")
-    assert "brings: the rehearsal ended with an error" in done.stderr
-    assert own_images.why() == ""
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        assert file.read() == "started", "ends once no process has it open"

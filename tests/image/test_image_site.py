@@ -52,9 +52,6 @@ print(sys.argv, sys.path[0], sys.modules["__main__"].__dict__.get("__file__"))
 atexit.register(print, "at exit")
 warnings.warn("one of the program's", UserWarning)
 """
-COMMAND = (
-    "from django.core.management import execute_from_command_line as run; run(['x', 'nosuch'])"
-)
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +65,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Images:
         "MEADOW_DB": f"{found.folder}/db.sqlite3",
     }
     names = ("DJANGO_SETTINGS_MODULE", "MEADOW_BROKER", "MEADOW_DB")
-    found.built(
-        "--preload",
-        PRELOAD,
-        "--allow=kernel",
-        *(f"--env={name}={found.environ[name]}" for name in names),
-    )
+    variables = [f"--env={name}={found.environ[name]}" for name in names]
+    found.built("--preload", PRELOAD, "--allow=kernel", *variables)
     assert found.why() == ""
     return found
 
@@ -86,7 +79,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Images:
         ("-c", CONNECTIONS),
         ("-c", CELERY),
         ("-c", ARGUMENTS, "a", "--b"),
-        ("-c", COMMAND),
         (MANAGE, "check"),
         (MANAGE, "migrate", "--check", "-v", "0"),
         (MANAGE, "shell", "-c", "from meadow.orders.models import Order; print(Order.__module__)"),
@@ -105,10 +97,3 @@ def test_a_program_of_the_site_does_what_it_does_by_python(
 ) -> None:
     out, by = site.run(*words, cwd=site.folder), site.python(*words, cwd=site.folder)
     assert out == by
-
-
-def test_a_program_with_other_settings_is_run_by_python(site: Images) -> None:
-    assert "DJANGO_SETTINGS_MODULE" in site.why(
-        environ={"DJANGO_SETTINGS_MODULE": "other.settings"}
-    )
-    assert "MEADOW_BROKER" in site.why(environ={"MEADOW_BROKER": "redis://127.0.0.1/1"})

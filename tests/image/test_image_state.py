@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import subprocess
 
 import pytest
@@ -15,19 +15,12 @@ pytestmark = [pytest.mark.once, pytest.mark.integration]
 # -- files
 
 
-def test_data_that_a_module_writes_itself_may_change(own_images: Images) -> None:
-    log = own_images.folder / "app.log"
-    log.write_text("")
-    own_images.module("logs", f"old = open({str(log)!r}).read()\nopen({str(log)!r}, 'a').close()\n")
-    own_images.built("--preload", "logs")
-    log.write_text("more")
-    assert own_images.why("-c", "import logs") == ""
-
-
-def test_programs_add_to_a_log_that_a_module_opened(own_images: Images) -> None:
+def test_programs_add_to_a_log_that_a_module_has_read_and_opened(own_images: Images) -> None:
     log = own_images.folder / "app.log"
     settings = f"{{'filename': {str(log)!r}, 'level': 'INFO', 'format': '%(message)s'}}"
-    own_images.module("logs", f"import logging\nlogging.basicConfig(**{settings})\n")
+    log.write_text("")
+    reads = f"import logging, os\nos.path.exists({str(log)!r}) and open({str(log)!r}).read()\n"
+    own_images.module("logs", f"{reads}logging.basicConfig(**{settings})\n")
     own_images.built("--preload", "logs")
     source = "import logs, sys; logs.logging.info(sys.argv[1])"
 
@@ -47,64 +40,108 @@ def test_programs_add_to_a_log_that_a_module_opened(own_images: Images) -> None:
     assert log.read_text() == "four\n"
 
 
-def test_a_named_pipe_in_the_place_of_a_file_that_is_open_is_not_waited_for(
-    own_images: Images,
-) -> None:
-    data = own_images.folder / "data"
-    data.write_text("found")
-    opened = f"ctypes.CDLL(None).open({bytes(data)!r}, os.O_RDONLY | os.O_CLOEXEC)"  # unseen
-    own_images.module(
-        "opens",
-        f"import ctypes, os, sys\nNUMBER = sys.argv[-1] != 'not' and {opened}\n",
-    )
-    own_images.built("--preload", "opens")
-    source = "import fcntl, opens, os; n = opens.NUMBER; print(os.read(n, 9))\n"
-    source += "print(fcntl.fcntl(n, fcntl.F_GETFL) & os.O_NONBLOCK)"
-    assert own_images.why("-c", source) == ""
-    assert own_images.run("-c", source).out == b"b'found'\n0\n"
-    data.unlink()
-    os.mkfifo(data)
-    assert "a file has changed" in own_images.why("-c", "import opens", "not")
+CACHE = """import os
+PATH = {!r}
+if not os.path.exists(PATH):
+    os.makedirs(os.path.dirname(PATH))
+    with open(PATH, "w") as file:
+        file.write("made")
+VALUE = open(PATH).read()
+"""
+
+
+def test_a_file_that_the_first_load_makes_is_one_that_programs_read(own_images: Images) -> None:
+    path = own_images.folder / "cache" / "list"
+    own_images.module("cached", CACHE.format(str(path)))
+    source = "import cached; print(cached.VALUE, oct(os.stat(cached.PATH).st_mode), end=' ')"
+    source = f"import os; {source}; print(oct(os.stat(os.path.dirname(cached.PATH)).st_mode))"
+    by_python = own_images.python("-c", source)
+    shutil.rmtree(path.parent)
+    own_images.built("--preload", "cached")
+    assert own_images.served("-c", source) == by_python
+    path.write_text("edited")
+    assert own_images.run("-c", source).out.startswith(b"edited ")
+    shutil.rmtree(path.parent)
+    assert own_images.run("-c", source) == by_python
 
 
 # -- what the process was
 
 HOLDS = {
-    "name": ("import os; FOUND = [os.path.basename(os.getcwd()).replace('-', '_')]", "folder"),
-    "above": ("import os\ndef FOUND(at=os.path.dirname(os.getcwd())): ...", "folder"),
-    "process": ("from os import getpid\nFOUND = getpid()", "pid"),
-    "text": ("import os; FOUND = f'worker-{os.getpid()}'", "pid"),
-    "key": ("import os; FOUND = {os.getpid(): 1}", "pid"),
-    "closure": (
-        "import os\ndef made(n):\n  return lambda: n\nFOUND = made(os.getpid())",
-        "pid",
-    ),
-    "instance": ("import os\nclass A: ...\nFOUND = A(); FOUND.n = os.getpid()", "pid"),
-    "random": ("import secrets; FOUND = secrets.token_hex(8)", "differs"),
-    "time": ("import datetime; FOUND = datetime.datetime.now()", "differs"),
-    "arguments": ("import sys; FOUND = sys.argv[0]", "differs"),
-    "array": ("import array, random; FOUND = array.array('d', [random.random()])", "differs"),
+    "name": "import os; FOUND = [os.path.basename(os.getcwd()).replace('-', '_')]",
+    "above": "import os\ndef FOUND(at=os.path.dirname(os.path.dirname(os.getcwd()))): ...",
+    "closure": "import os\ndef made(n):\n  return lambda: n\nFOUND = made((os.getcwd(), 1))",
+    "instance": "import pathlib\nclass A: ...\nFOUND = A(); FOUND.n = pathlib.Path.cwd()",
+    "cache": "import functools, os\n@functools.lru_cache\ndef FOUND(n): ...\nFOUND(os.getcwdb())",
+    "key": "import multiprocessing as m; FOUND = [m.current_process().authkey]",
+    "path": "import sys; FOUND = [*sys.path, 'more']",
 }
-NOTHING = "import os, multiprocessing, tempfile, logging, uuid, random\nos.getcwd()"
+NOTHING = """import inspect, os, multiprocessing, sys, tempfile, logging, uuid, random
+os.path.realpath(os.getcwd())
+inspect.stack()
+sys.path.insert(0, "none")
+sys.path.pop(0)
+"""
 
 
 def test_what_modules_hold_of_their_process_is_named(own_images: Images) -> None:
-    for name, (text, _) in {**HOLDS, "nothing": (NOTHING, "")}.items():
+    readers = {
+        "arguments": "import sys; FOUND = sys.argv[0]",
+        "main": "import __main__; FOUND = getattr(__main__, '__file__', None)",
+    }
+    others = {"nothing": NOTHING, **readers}
+    others["host"] = "import os; FOUND = os.uname().sysname"  # not the name
+    for name, text in {**HOLDS, **others}.items():
         own_images.module(f"asks_{name}", text)
-    names = ",".join(f"asks_{name}" for name in (*HOLDS, "nothing"))
-    done = own_images.build("--preload", names, "--allow", "folder")
+    names = ",".join(f"asks_{name}" for name in (*HOLDS, *others))
+    own_images.built("--preload", names, "--allow=folder", "--allow=process", "--allow=arguments")
     found = {(note["code"], note["subject"]) for note in own_images.document()["notes"]}
-    expected = {(code, f"asks_{name}.FOUND") for name, (_, code) in HOLDS.items()}
-    expected.add(("arguments", "asks_arguments"))
-    assert found == expected
-    assert "asks_process.FOUND holds the id of its process" in done.stdout
+    expected = {("process" if n == "key" else "folder", f"asks_{n}.FOUND") for n in HOLDS}
+    assert found == {*expected, *(("arguments", f"asks_{name}") for name in readers)}
+    source = "import asks_path, os, posix; print(os.getcwd is posix.getcwd, os.getcwd())"
+    started = own_images.served("-c", source, cwd=own_images.folder)
+    assert started == own_images.python("-c", source, cwd=own_images.folder)
+
+
+LEAVES = """import gc, multiprocessing, os
+from multiprocessing import util
+gc.disable()
+gc.set_threshold(77)
+ITSELF = multiprocessing.current_process()
+util.Finalize(None, print, args=("at the end",), exitpriority=1)
+"""
+
+
+def test_programs_find_the_collector_and_their_process_as_modules_left_them(
+    own_images: Images,
+) -> None:
+    own_images.module("leaves", LEAVES)
+    own_images.built("--preload", "leaves")
     source = (
-        "import asks_process, json, os, posix, sys; print(os.getcwd is posix.getcwd, "
-        "asks_process.getpid is posix.getpid, type(os.getcwd), os.getcwd() == sys.argv[1])"
+        "import gc, leaves, multiprocessing as m, os; i = leaves.ITSELF; pid = os.fork(); "
+        "print(gc.isenabled(), gc.get_threshold()[0], i is m.current_process(), "
+        "i.pid == os.getpid(), flush=True); pid and os.wait()"
     )
-    here = str(own_images.folder)
-    started = own_images.run("-c", source, here, cwd=here)
-    assert started == own_images.python("-c", source, here, cwd=here)
+    assert own_images.served("-c", source) == own_images.python("-c", source)
+    source = f"import gc, leaves; gc.enable(); gc.set_threshold(9); {source}"
+    assert own_images.served("-c", source) == own_images.python("-c", source)
+
+
+def test_a_key_that_a_start_file_has_drawn_is_each_programs_own(own_images: Images) -> None:
+    own_images.module("sitecustomize", "import multiprocessing\n")
+    own_images.built("--preload", "json")
+    source = "import multiprocessing as m; print(m.current_process().authkey)"
+    assert own_images.served("-c", source).out != own_images.served("-c", source).out
+
+
+def test_what_a_module_does_to_the_environment_and_to_streams_is_named(own_images: Images) -> None:
+    own_images.module(
+        "does",
+        "import os\nos.environ.clear(); os.environ['PATH'] = '/bin'\nos.set_blocking(1, False)\n",
+    )
+    done = own_images.build("--preload", "does")
+    assert "changes all variables" in done.stderr
+    assert "changes its standard streams" in done.stderr
 
 
 HEARS = "import sys\nHEARD = []\nsys.addaudithook(lambda event, args: HEARD.append(event))\n"
@@ -127,8 +164,7 @@ def test_data_is_watched_beside_an_audit_hook_of_others(own_images: Images) -> N
         "o.Observed._hear = lambda *a: f.append(a); n = len(sitecustomize.HEARD); "
         "sys.audit('mine'); print(reads.FOUND, f, sitecustomize.HEARD[n:])"
     )
-    assert own_images.why("-c", source) == ""
-    assert own_images.run("-c", source).out == b"old [] ['mine']\n"
+    assert own_images.served("-c", source).out == b"old [] ['mine']\n"
     data.write_text("new!")
     assert own_images.run("-c", source).out == b"new! [] ['mine']\n"
 
@@ -145,7 +181,7 @@ def test_no_image_is_made_where_its_audit_hook_is_refused(own_images: Images, er
 # -- generators
 
 DRAWS = """
-import hashlib, json, os, random, secrets, sqlite3, ssl, tempfile, uuid
+import hashlib, json, multiprocessing, os, random, secrets, sqlite3, ssl, tempfile, uuid
 BASE = sqlite3.connect(":memory:")
 def draw():
     return {
@@ -154,7 +190,7 @@ def draw():
         "uuid1": uuid.uuid1().clock_seq, "uuid4": str(uuid.uuid4()),
         "openssl": ssl.RAND_bytes(8).hex(), "random": random.random(),
         "secrets": secrets.token_hex(8), "temporary file": tempfile.mktemp(),
-        "kernel": os.urandom(8).hex(),
+        "kernel": os.urandom(8).hex(), "key": multiprocessing.current_process().authkey.hex(),
         "system": random.SystemRandom().random(),
         **({"numpy": numpy.random.random()} if numpy else {}),
         **({"uuid7": str(uuid.uuid7())} if hasattr(uuid, "uuid7") else {}),
@@ -173,22 +209,8 @@ def test_generators_that_were_used_while_a_module_was_loaded_are_the_programs_ow
     own_images.module("draws", DRAWS)
     own_images.built("--preload", "draws", "--allow=network", "--allow=process")
     source = "import draws, json; print(json.dumps(draws.draw()))"
-    assert own_images.why("-c", source) == ""
-    one, other, third = (json.loads(own_images.run("-c", source).out) for _ in range(3))
+    one, other, third = (json.loads(own_images.served("-c", source).out) for _ in range(3))
     assert [key for key in one if one[key] == other[key] == third[key]] == []
-
-
-def test_a_program_under_a_pid_that_an_image_had_is_run_by_the_interpreter(
-    own_images: Images,
-) -> None:
-    own_images.module(
-        "any_pid",
-        "from pasture_image.inside import begin\n"
-        "class Any(set):\n    def __contains__(self, pid): return True\n"
-        "begin.pids = Any()\n",
-    )
-    done = own_images.build("--preload", "any_pid")
-    assert "had this process's id" in done.stderr  # of the program that the build starts itself
 
 
 LOOPS = """
@@ -222,24 +244,3 @@ def test_each_program_has_event_loops_of_its_own(own_images: Images) -> None:
     outs = {process.communicate()[0] for process in running}
     assert outs == {own_images.python("-c", source).out}
     assert b"b'a' b'b' b'c' 1" in outs.pop()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "import os; r, w = os.pipe(); os.write(w, b'unread')",
-        "import os; r, w = os.pipe(); os.close(w)",
-        "import os; r, w = os.pipe(); also = os.dup(w)",
-        "import socket; a, b = socket.socketpair(); b.close()",
-        "import socket; a, b = socket.socketpair(); a.send(b'unread')",
-        "import select, os; e = select.epoll(); os.mkfifo(f := '/tmp/' + os.urandom(8).hex());"
-        " n = os.open(f, os.O_RDWR); os.unlink(f); e.register(n)",
-        "import signal, os; n = os.pidfd_open(os.getpid())",
-    ],
-)
-def test_what_leads_out_of_the_process_or_holds_something_is_refused(
-    own_images: Images, text: str
-) -> None:
-    own_images.module("leads", text)
-    done = own_images.build("--preload", "leads")
-    assert (done.returncode, "keeps open" in done.stderr) == (17, True), done.stderr

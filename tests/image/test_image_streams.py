@@ -50,75 +50,51 @@ kept.say("last", end="")
 """
 
 
-Kept = dict[str, Images]
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    """For each thing that a module does to its streams, and with -u: an image."""
-    found = {}
-    for change, text in CHANGES.items():
-        folder = tmp_path_factory.mktemp("kept")
-        Images(folder).module("kept", f"{KEPT}{text}\n")
-        for name, options in ((change, ""), (f"{change} -u", "-u")):
-            images = found[name] = Images(folder)
-            images.image = folder / f"{options}.img"
-            images.built("--preload", "kept", f"--options={options}")
-    return found
+Words = list[Path | str]
 
 
 @pytest.mark.once
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("variant", ["", " -u"])
+@pytest.mark.parametrize("option", [(), ("-u",)])
 def test_kept_streams_are_the_programs(
-    kept: Kept, tmp_path: Path, change: str, variant: str
+    own_images: Images, tmp_path: Path, change: str, option: tuple[str, ...]
 ) -> None:
+    own_images.module("kept", f"{KEPT}{CHANGES[change]}\n")
+    own_images.built("--preload", "kept", f"--options={''.join(option)}")
     (tmp_path / "program.py").write_text(PROGRAM)
-    images = kept[f"{change}{variant}"]
-    environ = images.variables
-    words = [*(["-u"] if variant else []), str(tmp_path / "program.py")]
-    assert images.why(*words, input=b"a\nbcd\n") == ""
-    # Both into one pipe: the order counts.
-    results = [
-        subprocess.run(
-            [program, *words], input=b"a\nbcd\n", env=environ, stdout=-1, stderr=subprocess.STDOUT,
-            check=False,
+    words = (*option, str(tmp_path / "program.py"))
+    assert own_images.why(*words, input=b"a\nbcd\n") == ""
+    for shown in (written_to_a_pipe, written_to_a_file, shown_on_a_terminal):
+        by_image, by_python = (
+            shown([program, *words], own_images.variables, tmp_path / "out")
+            for program in (STUB, BIN / "python")
         )
-        for program in (STUB, BIN / "python")
-    ]  # fmt: skip
-    assert (results[0].returncode, results[0].stdout) == (results[1].returncode, results[1].stdout)
-    assert b"last" in results[0].stdout.replace(b"\0", b"")
-    on_file = [written_to_a_file(program, words, environ, tmp_path / "out")
-               for program in (STUB, BIN / "python")]  # fmt: skip
-    assert on_file[0] == on_file[1]
-    on_terminal = [
-        shown_on_a_terminal(program, words, environ) for program in (STUB, BIN / "python")
-    ]
-    assert on_terminal[0] == on_terminal[1]
+        assert by_image == by_python
+        assert b"last" in by_python.replace(b"\0", b"")
 
 
-def written_to_a_file(
-    program: Path, words: list[str], environ: dict[str, str], path: Path
-) -> bytes:
+def written_to_a_pipe(words: Words, environ: dict[str, str], _: Path) -> bytes:
+    """Both streams into one: the order counts."""
+    done = subprocess.run(words, input=b"a\nbcd\n", env=environ, stdout=-1, stderr=-2, check=False)
+    return done.stdout + bytes(done.returncode)
+
+
+def written_to_a_file(words: Words, environ: dict[str, str], path: Path) -> bytes:
     """What stands in a file that is appended to, behind what was there."""
     path.write_bytes(b"before\n")
     with path.open("ab") as file:
-        subprocess.run(
-            [program, *words], stdin=-3, stdout=file, stderr=file, env=environ, check=False
-        )
+        subprocess.run(words, stdin=-3, stdout=file, stderr=file, env=environ, check=False)
     return path.read_bytes()
 
 
-def shown_on_a_terminal(program: Path, words: list[str], environ: dict[str, str]) -> bytes:
+def shown_on_a_terminal(words: Words, environ: dict[str, str], _: Path) -> bytes:
     """What a program shows on a terminal where two lines are typed."""
     above, below = pty.openpty()
     os.write(above, b"a\nbcd\n")
     shown = b""
     while shown != b"a\r\nbcd\r\n":  # the kernel's echo comes when a thread of its own has run
         shown += os.read(above, 1 << 16)
-    process = subprocess.Popen(
-        [program, *words], stdin=below, stdout=below, stderr=below, env=environ
-    )
+    process = subprocess.Popen(words, stdin=below, stdout=below, stderr=below, env=environ)
     os.close(below)
     shown += read_until(above)
     os.close(above)
@@ -127,36 +103,25 @@ def shown_on_a_terminal(program: Path, words: list[str], environ: dict[str, str]
 
 @pytest.mark.interpreter
 def test_a_program_on_standard_input_is_read_as_far_as_the_interpreter_reads(
-    own_images: Images,
+    images: Images, own_images: Images
 ) -> None:
     program = b"import os\nprint(os.read(0, 100))\n# not read by then\n"
-    for words in (["-u"], []):
-        own_images.built("--preload", "json", *(f"--options={word}" for word in words))
-        assert own_images.run(*words, input=program) == own_images.python(*words, input=program)
-        assert own_images.why(*words, input=program) == ""
+    own_images.built("--preload", "json", "--options=-u")
+    for each, words in ((own_images, ["-u"]), (images, [])):
+        assert each.served(*words, input=program) == each.python(*words, input=program)
 
 
-def test_a_file_in_a_cycle_of_names_and_functions_is_written_at_the_end(
-    images: Images, tmp_path: Path
-) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "def main():\n    global FILE\n    FILE = open('out', 'w')\n    FILE.write('kept')\n"
-        "main()\n"
-    )
-    assert images.why(str(program), cwd=tmp_path) == ""
-    assert (tmp_path / "out").read_text() == "kept"
+HOLDS_A_CYCLE = """
+import multiprocessing, os
+class End:
+    def __del__(self): os.write(1, b"deleted")
+def task(): pass
+END = End(); END.cycle = END
+with multiprocessing.get_context("fork").Pool(1) as pool: pool.apply(task)
+"""
 
 
-def test_what_a_program_holds_that_is_sealed_itself_ends_with_it(
-    images: Images, tmp_path: Path
-) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import multiprocessing, os\nclass End:\n    def __del__(self): os.write(1, b'deleted')\n"
-        "def task(): pass\ndef main():\n    global END\n    END = End(); END.cycle = END\n"
-        "    with multiprocessing.get_context('fork').Pool(1) as pool: pool.apply(task)\n"
-        "if __name__ == '__main__': main()\n"
-    )
-    ended = images.run(str(program), environ={"PASTURE": "seal"})
-    assert (ended.status, ended.out) == (0, b"deleted") and b"sealed, " in ended.err
+def test_what_a_program_holds_ends_with_it(images: Images, tmp_path: Path) -> None:
+    (tmp_path / "pool.py").write_text(HOLDS_A_CYCLE)
+    ended = images.run(str(tmp_path / "pool.py"), environ={"PASTURE": "seal"})
+    assert (ended.status, ended.out) == (0, b"deleted") and b": sealed" in ended.err

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from images import STUB, TIMEOUT_S, Images
+from images import TIMEOUT_S, Images
+from running import pasture
 
 pytestmark = pytest.mark.integration
 
@@ -31,42 +31,28 @@ os.waitpid(child, 0)
 def start(images: Images) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     programs: list[subprocess.Popen[bytes]] = []
 
-    def start(source: str, environ: dict[str, str]) -> subprocess.Popen[bytes]:
-        program = subprocess.Popen(
-            [STUB, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ
-        )
-        programs.append(program)
-        return program
+    def start(source: str) -> subprocess.Popen[bytes]:
+        programs.append(images.popen(["-c", source], stdin=-1, stdout=-1))
+        return programs[-1]
 
     yield start
     for program in programs:
         program.communicate(timeout=TIMEOUT_S)
 
 
-def pasture(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pasture", *words], capture_output=True, text=True, timeout=TIMEOUT_S
-    )
-
-
 WAITS = "import sys\nprint(flush=True)\nsys.stdin.read()"
-
-
-def explained(pid: int, path: Path) -> tuple[dict, str]:
-    done = pasture("explain", str(pid), "--json", str(path))
-    assert done.returncode == 0, done.stderr
-    return json.loads(path.read_text()), done.stdout
 
 
 @pytest.mark.interpreter
 def test_a_program_is_compared_with_its_image(images: Images, start, tmp_path: Path) -> None:
-    environ = {"PASTURE_IMAGE": str(images.image), **images.environ}
     source = "x = [0] * 500_000\nfor name in ('a', 'b'): setattr(json, name, 1)"
-    program = start(f"import json\n{source}\n{WAITS}", environ)
+    program = start(f"import json\n{source}\n{WAITS}")
     program.stdout.readline()
-    found, output = explained(program.pid, tmp_path / "found.json")
+    done = pasture("explain", program.pid, "--json", path := tmp_path / "found.json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(path.read_text())
     assert found["image"] == str(images.image) and found["parent"] is None
-    assert f"its image {images.image}" in output
+    assert f"its image {images.image}" in done.stdout
     causes = found["causes"]
     assert causes["new memory"]["bytes"] > 4_000_000  # the list
     # Words that no one knows are few beside pages of the image that were only mapped.
@@ -77,8 +63,7 @@ def test_a_program_is_compared_with_its_image(images: Images, start, tmp_path: P
 
 @pytest.mark.once
 def test_programs_out_of_one_image_are_one_group(images: Images, start) -> None:
-    environ = {"PASTURE_IMAGE": str(images.image), **images.environ}
-    first, second = start(WAITS, environ), start(WRITES, environ)
+    first, second = start(WAITS), start(WRITES)
     first.stdout.readline()
     child = int(second.stdout.readline())
     for named in (str(images.image), str(first.pid)):

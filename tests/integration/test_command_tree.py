@@ -47,7 +47,6 @@ NEEDED = {
     "top": ("999999999",),
     "image build": ("--mode", "7"),
     "image show": ("empty",),
-    "image install": ("empty",),
     "lab": ("nothing",),
 }
 """Words after the options, with which a command ends by an error at the latest then."""

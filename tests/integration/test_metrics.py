@@ -482,10 +482,8 @@ def test_the_dashboards_memory_is_that_of_smaps_for_several_servers_and_policies
         assert time.monotonic() < deadline, "Prometheus has not read all servers"
         time.sleep(0.2)
 
-    trees = [smaps(server.process.pid, *server.workers())["Pss"] for server in servers]
-    workers = [smaps(*server.workers()) for server in servers]
-    private = [found["Private_Clean"] + found["Private_Dirty"] for found in workers]
-    shared = [found["Shared_Clean"] + found["Shared_Dirty"] for found in workers]
+    trees = [kernel_bytes(server.process.pid, *server.workers())[0] for server in servers]
+    _, private, shared = zip(*(kernel_bytes(*server.workers()) for server in servers), strict=True)
     memory, of_workers, part = (
         next(query for query in dashboard_queries() if query.startswith(begin))
         for begin in (
@@ -495,7 +493,7 @@ def test_the_dashboards_memory_is_that_of_smaps_for_several_servers_and_policies
         )
     )
     assert asked(memory) == pytest.approx(trees, rel=0.02)
-    assert asked(f"sum by (instance) ({of_workers})") == pytest.approx(private, rel=0.02)
+    assert asked(f"sum by (instance) ({of_workers})") == pytest.approx(list(private), rel=0.02)
     parts = [s / (s + p) for s, p in zip(shared, private, strict=True)]
     assert asked(part) == pytest.approx(parts, rel=0.02)
     by_policy = "sum by (policy) (pasture_tree_pss_bytes * on (instance) group_left (policy) {})"
@@ -506,37 +504,46 @@ def test_the_dashboards_memory_is_that_of_smaps_for_several_servers_and_policies
     assert found == pytest.approx(of_policy, rel=0.02)
 
 
-def smaps(*pids):
-    """Bytes of some processes together, by the kernel's names."""
-    found = Counter()
-    for pid in pids:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
-            name, size, _ = line.split()
-            found[name.rstrip(":")] += int(size) * 1024
-    return found
-
-
 def roles_as_the_kernel_says(server_pid):
     """How many processes of each role the exporter has; all figures are those of smaps_rollup."""
-    found = {}
-    for family in ServerCollector(server_pid).collect():
-        for one in family.samples:
-            process = one.labels.get("role"), one.labels.get("pid")
-            found.setdefault(one.name, {})[process] = one.value
-    pss = found["pasture_process_pss_bytes"]
-    for (role, pid), size in pss.items():
-        kernel = smaps(pid)
-        private = kernel["Private_Clean"] + kernel["Private_Dirty"]
-        shared = kernel["Shared_Clean"] + kernel["Shared_Dirty"]
-        assert size == pytest.approx(kernel["Pss"], rel=0.02)
-        assert found["pasture_process_private_bytes"][role, pid] == pytest.approx(private, rel=0.02)
-        assert found["pasture_process_shared_bytes"][role, pid] == pytest.approx(shared, rel=0.02)
     server = psutil.Process(server_pid)
     below = [one.pid for one in server.children(recursive=True) if one.exe() == server.exe()]
-    assert {int(pid) for _, pid in pss} == {server_pid, *below}
+    found, kernel = read_while_steady(server_pid, [server_pid, *below])
+    pss = found["pasture_process_pss_bytes"]
+    for (role, pid), size in pss.items():
+        whole, private, shared = kernel[int(pid)]
+        assert size == pytest.approx(whole, rel=0.02)
+        assert found["pasture_process_private_bytes"][role, pid] == pytest.approx(private, rel=0.02)
+        assert found["pasture_process_shared_bytes"][role, pid] == pytest.approx(shared, rel=0.02)
+    assert {int(pid) for _, pid in pss} == set(kernel)
     [total] = found["pasture_tree_pss_bytes"].values()
-    assert total == pytest.approx(smaps(server_pid, *below)["Pss"], rel=0.02)
+    assert total == pytest.approx(sum(whole for whole, _, _ in kernel.values()), rel=0.02)
     return Counter(role for role, _ in pss)
+
+
+def kernel_bytes(*pids):
+    """The PSS of some processes together, and what is private and shared of them."""
+    found = Counter()
+    for pid in pids:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        for name, size in re.findall(r"^(Pss:|Private|Shared)\S* +(\d+)", text, re.MULTILINE):
+            found[name] += int(size) * 1024
+    return found["Pss:"], found["Private"], found["Shared"]
+
+
+def read_while_steady(server_pid, pids):
+    """What the exporter and the kernel say once the memory stays as it is: no worker boots."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        kernel = {pid: kernel_bytes(pid) for pid in pids}
+        found = {}
+        for family in ServerCollector(server_pid).collect():
+            for one in family.samples:
+                process = one.labels.get("role"), one.labels.get("pid")
+                found.setdefault(one.name, {})[process] = one.value
+        if all(kernel_bytes(pid) == pytest.approx(kernel[pid], rel=0.01) for pid in pids):
+            return found, kernel
+        assert time.monotonic() < deadline, "the memory of the processes does not become steady"
 
 
 @pytest.mark.once

@@ -253,22 +253,14 @@ def test_hooks_of_the_application_run_after_a_fork(serve, tmp_path):
         server.wait_for(lambda w=wid: f"postfork in {w} True" in server.log, "the hook")
 
 
-def test_max_requests_replaces_workers_from_the_sealed_master_and_loses_no_request(serve):
-    server = serve("--max-requests", "5", "--min-worker-lifetime", "0")
+@pytest.mark.parametrize("option", [("--max-requests", "5"), ("--reload-on-rss", "1")])
+def test_workers_are_replaced_from_the_sealed_master_and_no_request_is_lost(serve, option):
+    server = serve(*option, "--min-worker-lifetime", "0")
     first = server.workers()
     answers = [server.get("/who")["pid"] for _ in range(40)]
     assert len(answers) == 40 and set(answers) - first
     assert server.log.count(SEALED) == 1
     assert "DAMN" not in server.log
-
-
-@pytest.mark.once
-def test_reload_on_rss_replaces_workers_from_the_sealed_master_and_loses_no_request(serve):
-    server = serve("--reload-on-rss", "1", "--min-worker-lifetime", "0")
-    first = server.workers()
-    answers = [server.get("/who")["pid"] for _ in range(20)]
-    assert len(answers) == 20 and set(answers) - first
-    assert server.log.count(SEALED) == 1
 
 
 def test_a_reload_seals_again_and_loses_no_request(serve):

@@ -42,10 +42,10 @@ class Disk:
 
     path: Path
 
-    def boot(self, script: str, cpu: str = BUILT_ON, kernel: str = "trixie") -> str:
+    def boot(self, script: str, cpu: str = BUILT_ON) -> str:
         """Switch a machine on, run a script, and switch it off; returns what the script printed."""
         tool = REPOSITORY / "tools" / "machine"
-        words = ["--cpu", cpu, "--kernel", kernel, "--disk", self.path, "--limit", str(LIMIT_S)]
+        words = ["--cpu", cpu, "--disk", self.path, "--limit", str(LIMIT_S)]
         done = subprocess.run(
             [tool, *words, "--", "sh", "-ec", script],
             stdin=subprocess.DEVNULL,
@@ -106,12 +106,6 @@ def test_an_image_is_refused_on_another_processor_which_has_the_interpreters_ans
     assert said.endswith(f": the image was made under another {FEWER[cpu]}")
     image, _, python = rest.partition("\n\n")
     assert image.strip() == python.strip()
-
-
-"""What images are built for, and where."""
-
-
-"""Of releases of Debian, the oldest first: the image is built there."""
 
 
 def test_a_processor_that_has_more_features_gives_the_same_answers(disk: Disk) -> None:

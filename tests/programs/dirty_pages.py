@@ -9,6 +9,7 @@ the pages in which they differ from the copies. The cause `nothing` is the contr
 import ctypes
 import gc
 import json
+import mmap
 import os
 import sys
 import time
@@ -80,14 +81,20 @@ def hole(count):
     KEPT.append([b for i, b in enumerate(blocks) if i % 30])
     free = {id(b) for i, b in enumerate(blocks) if not i % 30}
     del blocks
+    first = min(free) // PAGE
+    # Marks made beforehand: what the count itself keeps would fill holes too.
+    pages, pools = (bytearray(max(free) // PAGE - first + 2) for _ in range(2))
 
     def work():
         fresh = [b"\x77" * 440 + b"%8d" % i for i in range(count)]
         KEPT.append(fresh)
-        places = [id(b) for b in fresh if id(b) in free]
-        ends = {(p + o) // PAGE for p in places for o in range(0, size - 8, 8)}
-        work.pools = len({p & ~16383 for p in places})
-        return len(ends)
+        for b in fresh:
+            if id(b) in free:
+                pages[id(b) // PAGE - first] = 1
+                pages[(id(b) + size - 9) // PAGE - first] = 1
+                pools[(id(b) // PAGE & ~3) - (first & ~3)] = 1
+        work.pools = sum(pools)
+        return sum(pages)
 
     return work
 
@@ -221,17 +228,12 @@ def c_allocation(count):
     return run_in_place([(block, BIG) for block in blocks], change)
 
 
-def stack_start():
-    with open("/proc/self/maps") as lines:
-        [line] = [line for line in lines if "[stack]" in line]
-    return int(line.partition("-")[0], 16)
-
-
 def stack(count):
     # Far below what is in use; the first write makes the kernel extend the mapping.
     count = min(count, 1500)  # of the usual 8 MB
-    top = stack_start()
-    start = top - (count + 20) * PAGE
+    with open("/proc/self/maps") as lines:
+        [line] = [line for line in lines if "[stack]" in line]
+    start = int(line.partition("-")[0], 16) - (count + 20) * PAGE
     for page in range(count + 19, -1, -1):
         ctypes.memset(start + page * PAGE, 1, 64)
 
@@ -243,8 +245,6 @@ def stack(count):
 
 
 def new_memory(count):
-    import mmap
-
     def work():
         fresh = mmap.mmap(-1, count * PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         for page in range(count):

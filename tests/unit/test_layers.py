@@ -28,9 +28,8 @@ OURS = frozenset(root.name for root in ROOTS)
 REPOSITORY = ROOT.parent.parent
 COMPANIONS = ("packages/image/src/pasture_image", "packages/pytest-pasture/src/pytest_pasture")
 BESIDES = ("packages/lab/src/pasture_lab", "packages/auto/src/pasture_auto")
-IMAGE_FLOORS = ("jupyter", "rehearsal", "command", "start", "build", "inside")
-"""Of `pasture_image`, from the roof to the ground: two names for users first, and at the ground
-`inside`, which lies in every image."""
+IMAGE_FLOORS = ("command", "build", "inside")
+"""Of `pasture_image`, from the roof to the ground: `inside` lies in every image."""
 COMMANDS = frozenset(("trial", "explain", "top", "doctor", "metrics"))
 ADVISER = frozenset(("doctor",))
 """A command that others ask for its advice."""

@@ -98,7 +98,7 @@ ALL = list(patterns())
 def test_all_patterns_are_found() -> None:
     places = " ".join(one.where for one in ALL)
     assert len(ALL) > 60
-    for place in ("trial/diagnosis.py", "client/skeleton.py", "learning/file.py", "installed.py"):
+    for place in ("trial/diagnosis.py", "client/skeleton.py", "learning/file.py", "record.py"):
         assert place in places
 
 

@@ -22,8 +22,7 @@
 
 #define FRAMES_MAX 400 /* exit() may be called deep in C code */
 #define STATUS_STREAM_LOST 120
-#define FROM_PROGRAM_MAX \
-    2 /* calls between Py_RunMain and the function of the program, itself counted */
+#define FROM_PROGRAM_MAX 2 /* calls from Py_RunMain to the function of the program, which counts */
 
 /* Bytes of blocks that are not kept, while free() does nothing. */
 #define OTHERS_MAX_BYTES ((size_t)16 << 20)
@@ -163,6 +162,10 @@ static int
 do_work(PyObject *work, bool can_leave)
 {
     int ending = -1;
+    if (can_leave) { /* what the program has set hears none of it */
+        PyEval_SetTrace(NULL, NULL);
+        PyEval_SetProfile(NULL, NULL);
+    }
     PyObject *result = PyObject_CallOneArg(work, can_leave ? Py_True : Py_False);
     if (result != NULL
         && !PyArg_ParseTuple(result, "id;what is to be done", &ending, &at_exit.lock_limit_s)) {

@@ -45,10 +45,7 @@ arm_exit(PyObject *Py_UNUSED(module), PyObject *work)
         PyErr_SetString(PyExc_TypeError, "the function must be callable");
         return NULL;
     }
-    if (leave_arm(work) < 0) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return leave_arm(work) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
 static PyObject *

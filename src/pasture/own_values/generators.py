@@ -25,7 +25,10 @@ from types import CodeType, ModuleType
 
 from pasture.own_values import numpy_generators
 from pasture.own_values.seeding import Observer, seed_of_torch, torch_generator
-from pasture.reasons import Hazard, Reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pasture.reasons import Hazard
 
 _Generate = Callable[[], tuple[bytes, int | None]]
 
@@ -134,6 +137,8 @@ def renew_in_child() -> None:
 
 
 def _seeded(library: str, call: str) -> Hazard:
+    from pasture.reasons import Hazard, Reason
+
     hint = f"for one of its own in each: os.register_at_fork(after_in_child={call})"
     return Hazard(
         f"{library}'s generator, which the program has seeded,",

@@ -13,11 +13,9 @@ Source: numpy 2.5 bit_generator.pyx (`SeedSequence`), _mt19937.pyx (`_legacy_see
 from __future__ import annotations
 
 import sys
+from collections import namedtuple
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from typing import Any
-
-from pasture.fork_safety.library import instances
 
 ENTROPY_BYTES = 16
 
@@ -25,8 +23,13 @@ _FIXED = {"PCG64": "inc", "PCG64DXSM": "inc", "Philox": "key"}
 """The part of a generator's state that its seed determines and drawing does not change."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(
+    namedtuple(
+        "Found",
+        "entropy sequences bit_generators legacy is_seeded",
+        defaults=(frozenset(), (), (), (), False),
+    )
+):
     """The generators of this process that have drawn their seed.
 
     Attributes:
@@ -37,11 +40,7 @@ class Found:
         is_seeded: the program has seeded the generator of `numpy.random`'s functions.
     """
 
-    entropy: frozenset[int] = frozenset()
-    sequences: tuple[Any, ...] = ()
-    bit_generators: tuple[Any, ...] = ()
-    legacy: tuple[Any, ...] = ()
-    is_seeded: bool = False
+    __slots__ = ()
 
     def renew(self) -> Found:
         """Draw new entropy for all; generators with common entropy get common entropy again."""
@@ -67,7 +66,7 @@ class Found:
             if _entropy_of(bits) in drawn and bits.lock.acquire(blocking=False):
                 bits.lock.release()  # a thread may have held the old one at the fork
                 one.set_state({**one.get_state(legacy=False), "has_gauss": 0, "gauss": 0.0})
-        return replace(self, entropy=drawn)
+        return self._replace(entropy=drawn)
 
 
 def find(entropy: Iterable[bytes], before: Found) -> Found:
@@ -101,6 +100,8 @@ def find(entropy: Iterable[bytes], before: Found) -> Found:
 
 def _all(kind: type, known: Iterable[Any]) -> Iterable[Any]:
     """All objects of a kind in this process, and the known ones, which may be frozen."""
+    from pasture.fork_safety.library import instances  # images without numpy have none of it
+
     return {id(one): one for one in (*instances((kind,)), *known)}.values()
 
 

@@ -12,9 +12,9 @@ import os
 import posix
 import random
 import sys
+from _weakref import ref
 from collections.abc import Iterable
 from typing import Any, Literal
-from weakref import ref
 
 from pasture.observing import Finder
 from pasture.own_values.numpy_generators import ENTROPY_BYTES

@@ -12,7 +12,6 @@ import atexit
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
@@ -128,9 +127,11 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
         _all_unlocked(wait)
         _finalize_before_modules()
         return Ending.FINALIZE, 0.0
-    others = (one for one in threading.enumerate() if one is not threading.main_thread())
-    if _GOES_ROUND and not all(one.daemon for one in others):
-        return Ending.AGAIN, 0.0
+    threading = sys.modules.get("threading")
+    if _GOES_ROUND and threading is not None:
+        others = (one for one in threading.enumerate() if one is not threading.main_thread())
+        if not all(one.daemon for one in others):
+            return Ending.AGAIN, 0.0
 
     def flush() -> None:
         _stop_handling_signals()
@@ -167,7 +168,8 @@ def leave(status: int) -> NoReturn:
     Call it in a child: threads are joined and the functions of atexit run, but nothing is unwound.
     """
     try:
-        for step in (threading._shutdown, atexit._run_exitfuncs):  # type: ignore[attr-defined]
+        shutdown = getattr(sys.modules.get("threading"), "_shutdown", lambda: None)
+        for step in (shutdown, atexit._run_exitfuncs):
             with suppress(BaseException):
                 step()
         wait = open_files.LockWait(LOCK_LIMIT_S)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
-from pasture.sealing.policy import Policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pasture.sealing.policy import Policy
 
 _thresholds: tuple[int, int, int] | None = None
 _adapts = False

@@ -138,6 +138,7 @@ class SealReport:
         """The report as plain values for `json.dumps`."""
         return {
             **asdict(self),
+            "interpreter": self.interpreter._asdict(),
             "hazards": [
                 {**asdict(hazard), "count": count} for hazard, count in self.hazards.items()
             ],

@@ -15,7 +15,7 @@ from pathlib import Path
 from pasture import off
 
 VARIABLE = "PASTURE_IMAGE"
-"""Variable for the image: a file, `auto`, or `0` for none. The environment's own is the default."""
+"""Variable for the image: a file, a folder, or `0` for none. By default `pasture-python.img`."""
 
 STUB = "pasture-python"
 

@@ -31,13 +31,12 @@ PAGE_BYTES = 4096
 ALLOWED = ["-c pass"]
 
 DOCUMENT = {
-    **{"pasture": "1.0", "python": "/usr/bin/python3", "version": "3.14.5", "seal": "sealed"},
+    **{"pasture": "1.0", "python": "/usr/bin/python3", "version": "3.14.5"},
     **{"options": ["-u", "-X", "dev"], "preload": ["json"], "modules": ["json", "sys"]},
-    **{"sizes": {"heap": 4096, "stack": 0}, "libraries": ["/lib/libc.so.6"]},
-    **{"files": ["/usr/lib/python3/json.py"]},
-    **{"variables": ["HOME", "LANG"], "holds": ["HOME"], "kernel": "6.1", "cpu": ""},
+    **{"libraries": ["/lib/libc.so.6"], "files": ["/usr/lib/python3/json.py"]},
+    **{"variables": ["HOME", "LANG"], "holds": ["HOME"], "kernel": "6.1"},
     **{"notes": [{"code": "random", "subject": "json", "text": "json has drawn"}]},
-    **{"processor": "a model", "processors": 8},
+    "processor": "a model",
 }
 CODE = "import os; os.abort()"
 """What an attacker would have run."""

@@ -30,9 +30,9 @@ use_texts(const manifest *m, uint64_t at)
 static void
 use_made_of(const manifest *m)
 {
-    const manifest_fact *fact = manifest_at(m, m->facts_at);
+    const uint64_t *fact = manifest_at(m, m->facts_at);
     for (uint64_t i = 0; i < m->facts; i++) {
-        sum += fact[i].rule + fact[i].value;
+        sum += fact[i];
     }
     const manifest_dated *dated = manifest_at(m, m->dated_at);
     for (uint64_t i = 0; i < m->dated; i++) {

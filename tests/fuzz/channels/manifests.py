@@ -7,14 +7,12 @@ from random import Random
 
 from pasture.proc.maps import Mapping
 from pasture_image.build.beside import Name
-from pasture_image.build.frozen import FACTS
+from pasture_image.build.frozen import FACTS, LAYOUT, Opened
 from pasture_image.build.manifest import (
-    LAYOUT,
     File,
     Folder,
     MadeOf,
     Needs,
-    OpenFile,
     write_manifest,
 )
 from pasture_image.build.regions import (
@@ -36,13 +34,13 @@ def manifest(random: Random) -> bytes:
     """One that is right."""
     return write_manifest(
         _image(random),
-        dict.fromkeys(FACTS, 0) | {"entry": AT, "stack_pointer": STACK_END - OS_PAGE}
+        dict.fromkeys(FACTS, 0) | dict.fromkeys(LAYOUT, AT)
+        | {"entry": AT, "stack_pointer": STACK_END - OS_PAGE}
         | {"thread_pointer": AT + OS_PAGE, "tid_address": AT + OS_PAGE + 16},
-        dict.fromkeys(LAYOUT, AT),
         bytes(16 * random.randrange(1, 20)),
         Needs("/bin/python", ("-u",) * random.randrange(2), {"HOME": "/", "LANG": None},
               names=[Name("json", "/usr/lib", False)] * random.randrange(2)),
-        [OpenFile(900, "/dev/null", os.O_RDONLY, 0)] * random.randrange(3),
+        [Opened(900, "/bin/sh", os.O_RDONLY, 0, False)] * random.randrange(3),
         64 * OS_PAGE,
         _made_of(random),
     )  # fmt: skip
@@ -51,7 +49,7 @@ def manifest(random: Random) -> bytes:
 def _made_of(random: Random) -> MadeOf:
     known = File("/bin/sh", 1 << 20, *random.choice(((0, 0), (8, 9))), 0o755, 7)
     return MadeOf(
-        ((1, 4096),) * random.randrange(12),
+        (4096,) * random.randrange(12),
         {"/bin/sh": known},
         (File("/etc/passwd", 1, 2, 3, 0o644, 4), File("/nowhere", 0, 0, 0, 0, None)),
         (
@@ -68,14 +66,14 @@ def _made_of(random: Random) -> MadeOf:
 def _image(random: Random) -> Image:
     anonymous = MAP_PRIVATE | MAP_ANONYMOUS
     regions = [Region(AT, OS_PAGE, 0, 0, 5, MAP_PRIVATE)]
-    regions += [Region(AT + OS_PAGE, OS_PAGE, ANONYMOUS, 0, 3, anonymous)]
+    regions += [Region(AT + OS_PAGE, OS_PAGE, 0, ANONYMOUS, 3, anonymous)]
     for number in range(random.randrange(20)):
         start, length = AT + 0x10000 * (number + 1), OS_PAGE * random.randrange(1, 9)
         source = random.choice((0, 1, ANONYMOUS))
         flags = anonymous if source == ANONYMOUS else MAP_PRIVATE
-        regions.append(Region(start, length, source, 0, 3, flags, random.choice((0, 14, 102))))
+        regions.append(Region(start, length, 0, source, 3, flags, random.choice((0, 14, 102))))
     kernels = tuple(
         Mapping(at, at + OS_PAGE, "r-xp", "[vdso]") for at in (0x7FFD00000000, 0x7FFD00010000)
     )
     stack = Stack(STACK_END, 8 << 20, 2 * OS_PAGE, 0, 0)
-    return Image(tuple(regions), stack, (OWN, "/bin/sh"), kernels, (2, 0), {})
+    return Image(tuple(regions), stack, (OWN, "/bin/sh"), kernels)

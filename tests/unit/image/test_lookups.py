@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from errno import ENOENT
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 
 from pasture_image.build.lookups import Found, found
 from pasture_image.inside.recording import COUNTED, LISTED, LISTS, OWN, STARTED, WARMED
+from pasture_image.inside.written import left
 
-EMPTY = "/nowhere/empty"
+EMPTY = "/nowhere/a/b/empty"
+LOAD = ("stat", OWN), ("stat", COUNTED)
 
 
 def record(*calls: tuple[str, str | Path] | tuple[str, str | Path, int]) -> bytes:
@@ -40,7 +43,7 @@ def here(tmp_path: Path) -> Path:
 
 
 def of(data: bytes) -> Found:
-    return found(data, (), EMPTY)
+    return found(data, (), EMPTY, ())
 
 
 def test_what_was_not_there_is_covered_by_the_deepest_folder_above_it(here: Path) -> None:
@@ -68,8 +71,27 @@ def test_what_the_load_has_written_does_not_count(here: Path) -> None:
     (here / "new").write_text("")
     (here / "file").write_text("22")
     seen = of(data)
-    assert (seen.files, seen.missing, seen.changed) == ({}, {}, set())
-    assert seen.rewritten == {f"{here}/file"}
+    assert (seen.files, seen.changed) == ({}, set())
+    assert seen.missing == {f"{here}/folder": {f"{here}/folder/x"}}
+
+
+def test_what_another_load_finds_is_a_reason_to_load_again(here: Path) -> None:
+    new, old = here / "new", here / "old"
+    old.write_text("")
+    placed = (("place", one) for one in (new, here / "folder", old))
+    first = record(*LOAD, *placed, ("write", here / "a"), ("stat", OWN))
+    new.mkdir()
+    old.unlink()
+    (here / "a").write_text("")
+    each, once = left(first + record(("stat", new), ("place", new), ("stat", here)))
+    assert (each, {*once}) == ([f"{here}/a"], {str(new), str(old)})
+    assert str(new) in left(first)[0]
+
+
+def test_what_would_be_written_if_it_were_not_there_is_there(here: Path) -> None:
+    seen = of(record(*LOAD, ("place", here / "folder"), ("write", here / "no/log")))
+    assert seen.questions == {(12, f"{here}/folder"): stat.S_IFDIR}
+    assert seen.missing == {str(here): {f"{here}/no/log"}}
 
 
 def test_a_folder_that_the_load_makes_and_removes_does_not_count(here: Path) -> None:
@@ -87,54 +109,37 @@ def test_the_builders_own_and_listings_for_imports_do_not_count(here: Path) -> N
     )  # fmt: skip
     assert (of(data).missing, of(data).listed) == ({}, {})
     assert of(data + record(listing)).listed == {str(here): 0}
-    assert found(record(listing), [str(here)], EMPTY).listed == {}
+    assert found(record(listing), [str(here)], EMPTY, ()).listed == {}
 
 
 def test_what_the_kernel_keeps_from_the_recorder_is_no_record() -> None:
-    load = ("stat", OWN), ("stat", COUNTED)
-    assert of(record(*load, ("blind", ""))).is_blind
-    assert of(record(*load, ("confine", ""))).is_confined
-    assert not of(record(("confine", ""), *load, ("stat", OWN), ("blind", ""))).is_confined
+    assert of(record(*LOAD, ("blind", ""))).is_blind
+    assert of(record(*LOAD, ("confine", ""))).is_confined
+    assert not of(record(("confine", ""), *LOAD, ("stat", OWN), ("blind", ""))).is_confined
 
 
 def test_terminals_that_modules_asked_for_are_noted() -> None:
-    load = ("stat", OWN), ("stat", COUNTED)
-    asked = ("terminal", "", 0), *load, ("terminal", "", 2), ("open", "/dev/tty"), ("stat", OWN)
+    asked = ("terminal", "", 0), *LOAD, ("terminal", "", 2), ("open", "/dev/tty"), ("stat", OWN)
     seen = of(record(*asked, ("terminal", "", 1)))
-    assert (seen.terminals(), seen.changed, seen.missing) == (
-        ["standard error", "/dev/tty"],
-        set(),
-        {},
-    )
+    assert seen.terminals() == ["standard error", "/dev/tty"]
+    assert (seen.changed, seen.missing) == (set(), {})
 
 
 def test_what_is_looked_for_in_the_working_directory_is_the_programs() -> None:
-    load = ("stat", OWN), ("stat", COUNTED)
-    above = ("stat", "/nowhere/.env"), ("stat", "/nowhere/.git")
-    seen = of(record(*load, ("stat", f"{EMPTY}/.env"), ("stat", f"{EMPTY}/conf"), *above))
+    above = ("stat", "/nowhere/a/b/.env"), ("stat", "/nowhere/.env"), ("stat", "/nowhere/.git")
+    seen = of(record(*LOAD, ("stat", f"{EMPTY}/.env"), ("stat", f"{EMPTY}/conf"), *above))
     assert seen.missing == {".": {"./.env", "./conf", "^/.env"}, "/": {"/nowhere/.git"}}
-    assert {note.code for note in of(record(*load, ("list", EMPTY))).refused} == {"folder"}
-    assert {note.code for note in of(record(*load, ("write", f"{EMPTY}/log"))).refused} == {
-        "folder"
-    }
+    for call in (("list", EMPTY), ("write", f"{EMPTY}/log")):
+        assert {note.code for note in of(record(*LOAD, call)).refused} == {"folder"}
 
 
 def test_what_modules_ask_is_a_question_or_is_refused() -> None:
-    load = ("stat", OWN), ("stat", COUNTED)
-    seen = of(record(*load, ("limit", "", 7), ("user", ""), ("network", ""), ("memory", "")))
+    seen = of(record(*LOAD, ("limit", "", 7), ("user", ""), ("network", ""), ("memory", "")))
     assert seen.questions.keys() == {(3, 7), (4, 0)}
     assert {note.code for note in seen.refused} == {"network", "memory"}
     module = ("open", "/lib/multiprocessing/__pycache__/util.pyc")
-    once = of(record(*load, module, ("limit", "", 7)))
-    twice = of(record(*load, module, ("limit", "", 7), ("limit", "", 7)))
+    once = of(record(*LOAD, module, ("limit", "", 7)))
+    twice = of(record(*LOAD, module, ("limit", "", 7), ("limit", "", 7)))
     assert (once.questions, {*twice.questions}) == ({}, {(3, 7)})
-    warmed = of(record(*load, ("stat", WARMED), ("network", "")))
+    warmed = of(record(*LOAD, ("stat", WARMED), ("network", "")))
     assert (warmed.questions, warmed.refused) == ({}, set())
-
-
-def test_only_what_the_kernel_says_to_all_is_compared() -> None:
-    asked = ("/proc/sys/kernel/osrelease", "/proc/self/environ", "/dev/null")
-    seen = of(record(("stat", OWN), ("stat", COUNTED), *(("open", path) for path in asked)))
-    assert seen.answers == {asked[0]}
-    assert seen.asked == {asked[1]}
-    assert seen.reads_environment

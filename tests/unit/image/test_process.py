@@ -45,7 +45,7 @@ def test_mappings_are_read_with_names_that_hold_spaces() -> None:
 def test_pages_that_stand_close_together_are_written_together(
     os_pages: list[int], groups: list[tuple[int, int]]
 ) -> None:
-    assert list(_grouped(os_pages)) == groups
+    assert _grouped(os_pages) == groups
 
 
 def test_pages_of_zeros_are_not_written() -> None:
@@ -57,11 +57,11 @@ def test_pages_of_zeros_are_not_written() -> None:
 
 
 def test_neighbours_are_mapped_at_once_if_the_file_goes_on_in_the_same_way() -> None:
-    first = Region(0x1000, 0x1000, 2, 0x5000, 3, 2)
-    follows = Region(0x2000, 0x1000, 2, 0x6000, 3, 2)
-    elsewhere = Region(0x3000, 0x1000, 2, 0x9000, 3, 2)
-    empty = Region(0x4000, 0x1000, ANONYMOUS, 0, 3, 2)
-    found = list(_joined([first, follows, elsewhere, empty]))
+    first = Region(0x1000, 0x1000, 0x5000, 2, 3, 2)
+    follows = Region(0x2000, 0x1000, 0x6000, 2, 3, 2)
+    elsewhere = Region(0x3000, 0x1000, 0x9000, 2, 3, 2)
+    empty = Region(0x4000, 0x1000, 0, ANONYMOUS, 3, 2)
+    found = _joined([first, follows, elsewhere, empty])
     assert [region.length for region in found] == [0x2000, 0x1000, 0x1000]
 
 

@@ -29,12 +29,3 @@ def test_only_what_could_be_imported_under_a_loaded_name_counts(
 ) -> None:
     (tmp_path / entry).write_text("")
     assert entries(str(tmp_path), {"app", "*.dist-info"}) == ({entry} if counts else set())
-
-
-def test_a_folder_counts_once_it_is_a_package(tmp_path: Path) -> None:
-    init = tmp_path / "app" / "__init__.py"
-    init.parent.mkdir()
-    assert entries(str(tmp_path), {"app"}) == set()
-    assert entries(str(tmp_path), {"app/"}) == {"app/"}
-    init.write_text("")
-    assert entries(str(tmp_path), {"app"}) == {"app/"}

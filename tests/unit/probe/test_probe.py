@@ -1,6 +1,7 @@
 """The probe's side of the parent, without a fork: descriptors, and what it makes of events."""
 
 import errno
+import gc
 import json
 import os
 import signal
@@ -23,6 +24,7 @@ def test_without_descriptors_there_is_no_probe_and_none_is_left_open(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(os, "pipe", refuse)
+    gc.collect()  # or what other tests left is closed meanwhile
     before = os.listdir("/proc/self/fd")  # noqa: PTH208
     with pytest.raises(OSError, match="Too many open files"):
         probe(WarmUpReport(), [], lambda replay: None)

@@ -124,7 +124,7 @@ def test_a_report_is_frozen() -> None:
 
 
 def test_a_free_threaded_interpreter_is_named_as_such() -> None:
-    assert str(dataclasses.replace(CPYTHON, free_threaded=True)) == "CPython 3.14.2 (free-threaded)"
+    assert str(CPYTHON._replace(free_threaded=True)) == "CPython 3.14.2 (free-threaded)"
 
 
 def test_a_free_threaded_build_is_refused_with_the_one_to_run(

@@ -6,16 +6,13 @@ Owns arguments and the tables.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pasture.errors import ImageFailed, UsageError
-from pasture_image.build import host
+from pasture.errors import ImageFailed
 from pasture_image.inside.notes import REFUSED
 from pasture_tools.display.atomic import STANDARD_OUTPUT, write_json
 from pasture_tools.display.json_option import json_option
@@ -30,12 +27,10 @@ if TYPE_CHECKING:
 _MAX_BUILDS = 3
 """Of one image for this environment: with each more of its variables are in it."""
 
-_SCRIPTS = click.option(
-    "--script",
-    multiple=True,
-    metavar="NAME",
-    help="Script in the environment's bin, or path of one; repeat for more.",
-)
+
+def _repeated(name: str, metavar: str, text: str) -> Callable[[Any], Any]:
+    kind = click.Path(path_type=Path) if metavar == "FILE" else str
+    return click.option(name, multiple=True, type=kind, metavar=metavar, help=text)
 
 
 @click.group("image", cls=OrderedGroup)
@@ -43,8 +38,8 @@ def command() -> None:
     """Keep an interpreter with its modules in a file to start from.
 
     `PASTURE_IMAGE=FILE pasture-python ...` maps the file instead of loading modules: after a
-    reboot, in a fresh container, on a machine of the same kind. An image that is installed needs no
-    variable.
+    reboot, in a fresh container, on a machine of the same kind. The file `pasture-python.img` next
+    to `pasture-python` needs no variable.
     """
 
 
@@ -53,7 +48,7 @@ def command() -> None:
     cls=SectionedCommand,
     headings={
         **{"path": "Image", "options": "As programs have them", "secret_file": "Secrets"},
-        **{"cpu": "Processors", "mode": "File"},
+        "mode": "File",
     },
 )
 @click.option(
@@ -62,54 +57,27 @@ def command() -> None:
     metavar="FILE|FOLDER/",
     help="The image, or a folder that keeps one for each circumstance.",
 )
-@click.option("--preload", multiple=True, metavar="MODULE,...", help="Modules to load.")
+@_repeated("--preload", "MODULE,...", "Modules to load.")
 @click.option(
     "--rehearse",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    default=None,
     metavar="FILE",
     help="Run this program during the build; the code that it uses is put together.",
 )
-@click.option(
-    "--rehearse-imports", is_flag=True, help="Load the modules that the rehearsal imports, too."
-)
-@click.option("--warm", multiple=True, metavar="URL", help="Request to serve before the copy.")
-@click.option(
-    "--warm-file",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="FILE",
-    help="The same from a file, one a line; `Name: value` is a header of each.",
+@_repeated("--warm", "URL", "Request to serve before the copy.")
+@_repeated(
+    "--warm-file", "FILE", "The same from a file, one a line; `Name: value` is a header of each."
 )
 @click.option("--app", default="", metavar="MODULE:NAME", help="Application for --warm.")
 @click.option(
     "--options", default="", metavar="OPTIONS", help="Options of Python: --options='-O -X dev'."
 )
-@click.option(
-    "--env",
-    multiple=True,
-    metavar="NAME[=VALUE]",
-    help="Variable that modules see while they load; they see no others.",
+@_repeated(
+    "--env", "NAME[=VALUE]", "Variable that modules see while they load; they see no others."
 )
-@click.option(
-    "--env-prefix",
-    multiple=True,
-    metavar="PREFIX",
-    help="The same of all variables that begin so.",
-)
-@click.option(
-    "--secret-file",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    metavar="FILE",
-    help="Fail if its content is in the image.",
-)
-@click.option(
-    "--not-secret",
-    multiple=True,
-    metavar="NAME",
-    help="Variable whose value may be in the image.",
-)
+@_repeated("--env-prefix", "PREFIX", "The same of all variables that begin so.")
+@_repeated("--secret-file", "FILE", "Fail if its content is in the image.")
+@_repeated("--not-secret", "NAME", "Variable whose value may be in the image.")
 @click.option(
     "--allow",
     type=click.Choice(sorted(REFUSED)),
@@ -118,17 +86,7 @@ def command() -> None:
     help=f"Take over what no start can compare: {', '.join(sorted(REFUSED))}.",
 )
 @click.option(
-    "--cpu",
-    type=click.Choice([host.NATIVE]),
-    default=None,
-    help="Fit all processors that have this one's features. Without it, only its model.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["600", "640", "644"]),
-    default="600",
-    show_default=True,
-    help="File mode.",
+    "--mode", type=click.Choice(["600", "640", "644"]), help="File mode. Without it, 600."
 )
 @click.argument("recipe", type=click.Path(path_type=Path), metavar="[RECIPE]", required=False)
 def build(path: str, recipe: Path | None, **wanted: Any) -> None:
@@ -145,58 +103,54 @@ def build(path: str, recipe: Path | None, **wanted: Any) -> None:
 
     if recipe is not None:
         wanted = _with_recipe(recipe, wanted)
-    order, too_short = _order(wanted)
     if path.endswith("/"):
-        _ensure(Path(path), order, too_short)
-        return
-    require_writable(Path(path))
-    _make(Path(path), order, too_short)
+        _ensure(Path(path), wanted)
+    else:
+        require_writable(Path(path))
+        _make(Path(path), *_order(wanted))
 
 
-def _ensure(folder: Path, order: Order, too_short: Sequence[str]) -> None:
+def _ensure(folder: Path, wanted: Mapping[str, Any]) -> None:
     """Build an image in a folder, unless the same one is there and fits."""
-    from pasture_image.start import kept
+    from pasture_image.build import folder as kept
 
-    stub = _stub()
-    if (fitting := kept.find(stub, folder, order).path) is None:
+    stub, (order, _) = _stub(), _order(wanted)
+    fitting, why = kept.find(stub, folder, order)
+    if fitting is None:
         with kept.locked(folder):
             fitting, why = kept.find(stub, folder, order)
             if fitting is None:
                 _say(f"{folder}: {why}")
-                _make_to_fit(folder, order, too_short)
+                _make_to_fit(kept.place(folder, order, stub), wanted)
+                kept.prune(folder)
                 return
     _say(f"{fitting} fits")
 
 
-def _make_to_fit(folder: Path, order: Order, too_short: Sequence[str]) -> None:
+def _make_to_fit(path: Path, wanted: Mapping[str, Any]) -> None:
     """Make an image for programs with this environment: of what modules ask, each variable that
     says no secret is in it."""
     from pasture_image.inside import environment
     from pasture_image.inside.start_variables import says_secret
-    from pasture_image.start import kept
 
-    own, wanted = environment.own(), order
-    path = kept.place(folder, order, own, _stub())
-    for _ in range(_MAX_BUILDS):
-        differing = _make(path, wanted, too_short)
-        names = [name for name in differing if name in own and not says_secret(name)]
-        if not names:
-            break
-        more = {name: own[name] for name in names}
-        wanted = replace(
-            wanted, environ={**wanted.environ, **more}, named=(*wanted.named, *names),
-            secrets=tuple(one for one in wanted.secrets if one.owner not in names),
-        )  # fmt: skip
+    for left in reversed(range(_MAX_BUILDS)):
+        order, too_short = _order(wanted)
+        known = environment.own().keys() - order.environ.keys()
+        names = [
+            name for name in _make(path, order, too_short)
+            if name in known and not says_secret(name)
+        ]  # fmt: skip
+        if not names or not left:
+            return
+        wanted = {**wanted, "env": (*wanted["env"], *names)}
         _say(f"built again with {', '.join(names)}")
-    kept.prune(folder)
 
 
 def _with_recipe(recipe: Path, given: dict[str, Any]) -> dict[str, Any]:
     """The options of a recipe, and behind them those that were given."""
     from pasture_image.build.recipe import words
 
-    context = build.make_context("build", ["-o", "/", *words(recipe)])
-    found = {name: value for name, value in context.params.items() if name in given}
+    found = build.make_context("build", ["-o", "/", *words(recipe)]).params
     return {
         name: (*found[name], *value) if isinstance(value, tuple) else value or found[name]
         for name, value in given.items()
@@ -207,7 +161,6 @@ def _with_recipe(recipe: Path, given: dict[str, Any]) -> dict[str, Any]:
 @click.option(
     *("-o", "--output", "path"),
     type=click.Path(path_type=Path, dir_okay=False),
-    default=None,
     metavar="FILE",
     help="Where to write it; standard output without it.",
 )
@@ -252,15 +205,12 @@ def _order(given: Mapping[str, Any]) -> tuple[Order, Sequence[str]]:
     from pasture.warmup.requests import read_lines
     from pasture_image.build import leaks
     from pasture_image.build.interpreter import python, split_options
-    from pasture_image.build.making import named_of, variables
+    from pasture_image.build.making import variables
     from pasture_image.inside import environment
     from pasture_image.inside.order import Order
 
-    if given["rehearse_imports"] and given["rehearse"] is None:
-        raise UsageError("--rehearse-imports needs a rehearsal", hint="name it: --rehearse FILE")
     own = environment.own()
-    named = named_of(own, given["env"], given["env_prefix"])
-    environ = variables(own, given["env"], given["env_prefix"])
+    environ, named = variables(own, given["env"], given["env_prefix"])
     words = ",".join(given["preload"]).split(",")
     modules = tuple(word for word in map(str.strip, words) if word)
     known = (python(), *modules, given["app"], *environ.values())
@@ -273,69 +223,19 @@ def _order(given: Mapping[str, Any]) -> tuple[Order, Sequence[str]]:
         modules,
         tuple(split_options(given["options"])),
         environ,
-        tuple(sorted({*environ} & {*named})),
+        named,
         given["rehearse"] or "",
-        given["rehearse_imports"],
         application=given["app"],
         warm=(*given["warm"], *lines),
-        mode=int(given["mode"], 8),
+        mode=int(given["mode"] or "600", 8),
         secrets=tuple(secrets),
-        cpu=given["cpu"] or "",
         allow=given["allow"],
     )
     return order, too_short
 
 
-@command.command("install")
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
-@_SCRIPTS
-def install(file: Path | None, script: tuple[str, ...]) -> None:
-    """Make FILE the environment's own image, and have scripts start out of it.
-
-    `pasture-python` finds it without any variable. A script gets `pasture-python` for its
-    interpreter; `pasture image uninstall` puts it back byte for byte.
-    """
-    from pasture_image.start import installed
-
-    if file is None and not script:
-        raise UsageError("nothing to install", hint="name an image, or scripts with --script")
-    stub = _stub()
-    with (
-        _startable(file) if file is not None else nullcontext() as image,
-        installed.locked(stub),
-    ):
-        paths = [installed.find_script(stub, name) for name in script]
-        installed.to_switch(stub, paths)  # all of them, or nothing is changed
-        if image is not None:
-            installed.install_image(stub, image)
-        installed.switch(stub, paths)
-    _print_installed(stub)
-
-
-@command.command("uninstall")
-@_SCRIPTS
-def uninstall(script: tuple[str, ...]) -> None:
-    """Put scripts back as they were, and remove the environment's own image.
-
-    With --script only those scripts are put back.
-    """
-    from pasture_image.start import installed
-
-    stub = _stub()
-    with installed.locked(stub):
-        if script:
-            paths = [installed.find_script(stub, name) for name in script]
-            left = installed.switch_back(stub, paths)
-        else:
-            left = installed.remove(stub)
-    for one in left:
-        _say(f"{one.path} was written by another hand since: left as it is")
-    if _print_installed(stub) is None:
-        _say("the environment has no image of its own now")
-
-
 @command.command("show")
-@click.argument("file", type=click.Path(path_type=Path), metavar="FILE", required=False)
+@click.argument("file", type=click.Path(path_type=Path), metavar="[FILE]", required=False)
 @click.option(
     "--check", is_flag=True, help="Compare all of it with its checksums, and start a program."
 )
@@ -343,25 +243,18 @@ def uninstall(script: tuple[str, ...]) -> None:
 def show(file: Path | None, check: bool, json_file: Path | None) -> None:
     """Show what an image holds, and what it depends on.
 
-    Without FILE: the environment's own image, and the scripts that start out of it.
+    Without FILE: `pasture-python.img` next to `pasture-python`.
     """
-    from pasture_image.build.image_file import read_document
-    from pasture_image.start import installed
+    from pasture_image.build import image_file
 
-    if file is None and json_file is not None:
-        file = installed.image_of(_stub())
-    elif file is None:
-        file = _print_installed(_stub())
-        if file is None:
-            _say("no image is installed")
-            return
-    document = read_document(file)
-    if json_file is not None:
-        write_json(json_file, document.as_json())
-    if json_file != STANDARD_OUTPUT:
-        _print(file, document, in_full=True)
-    if check:
-        with _startable(file):
+    file = file or Path(f"{_stub()}.img")
+    with image_file.opened(file) as (image, document):
+        if json_file is not None:
+            write_json(json_file, document.as_json())
+        if json_file != STANDARD_OUTPUT:
+            _print(file, document, in_full=True)
+        if check:
+            _require_started(file, Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"))
             _say(f"{file} is complete, and programs start out of it here")
 
 
@@ -372,43 +265,19 @@ def _stub() -> Path:
     return stub_of(python())
 
 
-@contextmanager
-def _startable(file: Path) -> Iterator[BinaryIO]:
-    """An open image of this user or root that is complete, and that a program was started from."""
-    from pasture_image.build import image_file
+def _require_started(file: Path, image: Path) -> None:
     from pasture_image.build.making import why_not
     from pasture_image.inside import environment
 
-    with image_file.trusted(file) as (image, _):
-        with _status("reading all of it, and starting a program"):
-            why = why_not(
-                _stub(), Path(f"/proc/{os.getpid()}/fd/{image.fileno()}"), environment.own()
-            )
-        if why is not None:
-            _, is_old, changed = why.partition(" has changed since the image was made: ")
-            raise ImageFailed(
-                f"{file} is out of date: {changed} has changed" if is_old
-                else f"{file} is complete, but not for this machine and environment: {why}",
-                hint="build it again",
-            )  # fmt: skip
-        yield image
-
-
-def _print_installed(stub: Path) -> Path | None:
-    """The environment's own image; None if there is none."""
-    from pasture_image.start import installed
-
-    for one in installed.scripts(stub):
-        state = {
-            "switched": "starts by pasture-python",
-            "replaced": "was replaced since it was switched; install it again",
-        }.get(one.state, f"is {one.state}; install it again")
-        _say(f"{one.path} {state}")
-    own = installed.image_of(stub)
-    if not own.exists():
-        return None
-    _say(f"{own} is the image of this environment")
-    return own
+    with _status("starting a program"):
+        why = why_not(_stub(), image, environment.own())
+    if why is not None:
+        _, is_old, changed = why.partition(" has changed since the image was made: ")
+        raise ImageFailed(
+            f"{file} is out of date: {changed} has changed" if is_old
+            else f"{file} is complete, but not for this machine and environment: {why}",
+            hint="build it again",
+        )  # fmt: skip
 
 
 def _status(words: str) -> Status:
@@ -437,20 +306,16 @@ def _print(path: Path, document: Document, *, in_full: bool = False) -> None:
 
 def _lines(document: Document) -> list[str]:
     """What an image is made of, and what it depends on."""
-    sizes = ", ".join(f"{name} {size / 1e6:.1f} MB" for name, size in document.sizes.items())
     return [
         f"made by pasture {document.pasture} for {document.python}, {document.version}",
         f"options of Python: {' '.join(document.options) or 'none'}",
         f"preloaded: {', '.join(document.preload) or 'nothing'}",
-        f"memory of its own: {sizes}",
         f"kernel: {document.kernel}",
-        f"processor: {document.processor}, {document.processors} of them",
-        f"for processors: {document.cpu or 'of that model'}",
+        f"processor: {document.processor}",
         f"libraries that must be the same: {len(document.libraries)}",
         f"files that must be the same: {len(document.files)}",
         f"variables that must be the same: {', '.join(document.variables)}",
         f"variables that it was made with: {', '.join(document.holds) or 'none'}",
-        f"the seal: {document.seal}",
         "Programs out of it share the hash seed, addresses and the stack's canary: keep the file"
         " where only those may read it who may know them.",
     ]

@@ -14,35 +14,36 @@
 bool
 content_sum(int file, uint64_t *sum)
 {
+    _Alignas(uint64_t) static char text[1 << 16];
     struct stat s;
-    if (fstat(file, &s) < 0) {
+    if (fstat(file, &s) < 0 || !S_ISREG(s.st_mode)) {
         return false;
     }
-    if (!s.st_size) {
-        *sum = manifest_sum("", 0);
-        return S_ISREG(s.st_mode);
+    void *data = MAP_FAILED;
+    if (s.st_size) {
+        data = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     }
-    void *data = mmap(NULL, (size_t)s.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (data == MAP_FAILED) {
-        return false;
+    if (data != MAP_FAILED) {
+        *sum = manifest_sum(data, (uint64_t)s.st_size);
+        (void)munmap(data, (size_t)s.st_size);
+        return true;
     }
-    *sum = manifest_sum(data, (uint64_t)s.st_size);
-    (void)munmap(data, (size_t)s.st_size);
-    return true;
+    ssize_t length = 0; /* of a file of the kernel's, which has no size, or cannot be mapped */
+    size_t done = 0;
+    while (done < sizeof text && (length = read(file, text + done, sizeof text - done)) > 0) {
+        done += (size_t)length;
+    }
+    *sum = manifest_sum(text, done);
+    return length == 0 && done < sizeof text;
 }
 
 bool
-content_sum_of_answer(const char *path, uint64_t *sum)
+content_sum_of_path(const char *path, uint64_t *sum)
 {
-    _Alignas(uint64_t) char text[4096];
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    ssize_t length = read(file, text, sizeof text);
+    bool is_known = file >= 0 && content_sum(file, sum);
     (void)close(file);
-    if (length < 0) {
-        return false;
-    }
-    *sum = manifest_sum(text, (uint64_t)length);
-    return true;
+    return is_known;
 }
 
 bool

@@ -13,11 +13,9 @@ bool content_is(const manifest_source *source, int file);
 /* Whether nothing in a file or folder has changed: the kernel sets that time, and lets none choose it. */
 bool content_is_untouched(const struct stat *s, uint64_t inode, uint64_t changed_ns);
 
-/* The checksum of all of a file. False if it cannot be read. */
+/* The checksum of all of a file. False if it cannot be read, or is the kernel's and has 64 KiB. */
 bool content_sum(int file, uint64_t *sum);
-
-/* The same of what a file of the kernel's says, which has no size: of its first page. */
-bool content_sum_of_answer(const char *path, uint64_t *sum);
+bool content_sum_of_path(const char *path, uint64_t *sum);
 
 /* A checksum of the names in a folder and of what each is, in whatever order; the interpreter's cache does not count. */
 bool content_sum_of_names(const char *folder, uint64_t *sum);

@@ -1,4 +1,4 @@
-/* PASTURE_IMAGE=FOLDER/: the images of a folder, as `pasture image ensure` keeps one for each kernel
+/* PASTURE_IMAGE=FOLDER/: the images of a folder, as `pasture image build -o FOLDER/` keeps one for each kernel
  * and kind of processor of a volume. */
 #ifndef STUB_FOLDER_H
 #define STUB_FOLDER_H

@@ -1,7 +1,6 @@
 /* The functions of a library are chosen for the processor when it is loaded, and the C library keeps
  * addresses in the kernel's vDSO: both lie in an image. So a processor must be of the same model and
- * have all features. The vDSO carries the version of its kernel; under another one its functions are
- * reached through the image's (vdso.c). What modules have found that the kernel can do, a newer one can.
+ * have all features, and the kernel be the same: the notes in its vDSO name its version and build.
  *
  * Sources: Intel SDM volume 2, CPUID; Arm ARM, MIDR_EL1, DCZID_EL0; Linux
  * Documentation/arch/arm64/elf_hwcaps.rst; glibc 2.41 sysdeps/x86/cpu-features.c (which leaves choose
@@ -12,22 +11,24 @@
 #include "host.h"
 
 #include <elf.h>
-#include <stdio.h>
+#include <stddef.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/utsname.h>
 
-#define VDSO 1 /* its place among the facts */
 #define MAX_VDSO_BYTES (UINT64_C(1) << 17)
+#define PROCESSOR_FACTS (HOST_FACTS - 2)
 
 /* A checksum of the vDSO but for its instructions, of which the kernel chooses some by the processor's
-   features; 0 if there is none. All that a process keeps of it is in the rest: addresses of functions,
-   tables of the unwinder, the version. */
+   features; of the kernel's release if it has none. */
 static uint64_t
-vdso_sum(void)
+kernel_sum(void)
 {
     const Elf64_Ehdr *head = (const Elf64_Ehdr *)getauxval(AT_SYSINFO_EHDR);
-    if (head == NULL) {
-        return 0;
+    if (head == NULL) { /* not reached: the kernel has one on this machine */
+        struct utsname found = {0};
+        (void)uname(&found);
+        return manifest_sum(found.release, strlen(found.release));
     }
     uint64_t bytes = head->e_shoff + (uint64_t)head->e_shnum * head->e_shentsize;
     if (bytes > MAX_VDSO_BYTES || head->e_shentsize != sizeof(Elf64_Shdr) || !head->e_shnum) {
@@ -44,18 +45,6 @@ vdso_sum(void)
         }
     }
     return sum * 31 + manifest_sum(begin + at, bytes - at);
-}
-
-/* As Linux's KERNEL_VERSION has it, without the number of the patch. */
-static uint64_t
-kernel_version(void)
-{
-    struct utsname found;
-    unsigned major, minor;
-    if (uname(&found) < 0 || sscanf(found.release, "%u.%u", &major, &minor) != 2) {
-        return 0;
-    }
-    return (uint64_t)major << 16 | (minor & 0xffff);
 }
 
 #ifdef __x86_64__
@@ -101,12 +90,12 @@ used_state(registers features)
     return two(high, low);
 }
 
-void
-host_find(host_fact facts[HOST_FACTS])
+static void
+find_processor(host_fact facts[PROCESSOR_FACTS])
 {
     registers vendor = cpuid(0, 0), model = cpuid(1, 0), structured = cpuid(7, 0);
     registers more = cpuid(7, 1), state = cpuid(0xd, 0), ways = cpuid(0xd, 1);
-    registers extended = cpuid(0x80000001, 0), addresses = cpuid(0x80000008, 0);
+    registers extended = cpuid(0x80000001, 0);
     uint64_t used = used_state(model);
     if ((used & AVX_STATE) != AVX_STATE) { /* not reached: an older processor */
         model.c &= ~AVX;
@@ -114,9 +103,7 @@ host_find(host_fact facts[HOST_FACTS])
     if ((used & AVX512_STATE) != AVX512_STATE) { /* not reached: an older processor */
         structured.b &= ~AVX512F;
     }
-    const host_fact found[HOST_FACTS] = {
-        {"page size", HOST_SAME, getauxval(AT_PAGESZ)},
-        {"vDSO", HOST_ANY, vdso_sum()},
+    const host_fact found[PROCESSOR_FACTS] = {
         {"maker of the processor", HOST_SAME, two(vendor.b, vendor.c ^ vendor.d)},
         {"model of the processor", HOST_SAME, model.a & ~0xfu}, /* whatever its stepping */
         {"set of registers that programs use", HOST_SAME, used},
@@ -126,12 +113,8 @@ host_find(host_fact facts[HOST_FACTS])
         {"set of features of the processor (7.1)", HOST_HAS, two(more.a, extended.c)},
         {"set of features of the processor (7.2)", HOST_HAS,
          two(structured.d & FOR_PROGRAMS, more.d)},
-        {"width of addresses", HOST_ANY, (addresses.a >> 8) & 0xff}, /* none is above 2^47 */
-        {"kernel, which is newer", HOST_AT_LEAST, kernel_version()},
     };
-    for (size_t i = 0; i < HOST_FACTS; i++) {
-        facts[i] = found[i];
-    }
+    memcpy(facts, found, sizeof found);
 }
 
 #elif defined(__aarch64__)
@@ -169,72 +152,59 @@ address_bits(void)
     return 64 - (uint64_t)__builtin_clzl(getauxval(AT_EXECFN));
 }
 
-void
-host_find(host_fact facts[HOST_FACTS])
+static void
+find_processor(host_fact facts[PROCESSOR_FACTS])
 {
     unsigned long features = getauxval(AT_HWCAP);
     int vector = prctl(PR_SVE_GET_VL, 0, 0, 0, 0);
-    const host_fact found[HOST_FACTS] = {
-        {"page size", HOST_SAME, getauxval(AT_PAGESZ)},
-        {"vDSO", HOST_ANY, vdso_sum()},
+    const host_fact found[PROCESSOR_FACTS] = {
         {"model of the processor", HOST_SAME, model(features)},
         {"block that the processor zeroes at once", HOST_SAME, zeroed_block()},
         {"length of vectors (SVE)", HOST_SAME, vector < 0 ? 0 : (uint64_t)vector},
         {"set of features of the processor (1)", HOST_HAS, features},
         {"set of features of the processor (2)", HOST_HAS, getauxval(AT_HWCAP2)},
-        {"width of addresses", HOST_AT_LEAST, address_bits()},
-        {"kernel, which is newer", HOST_AT_LEAST, kernel_version()},
+        {"width of addresses", HOST_SAME, address_bits()},
     };
-    for (size_t i = 0; i < HOST_FACTS; i++) {
-        facts[i] = found[i];
-    }
+    memcpy(facts, found, sizeof found);
 }
 
 #else
 
-void
-host_find(host_fact facts[HOST_FACTS])
+static void
+find_processor(host_fact facts[PROCESSOR_FACTS])
 {
-    for (size_t i = 0; i < HOST_FACTS; i++) {
+    for (size_t i = 0; i < PROCESSOR_FACTS; i++) {
         facts[i] = (host_fact){"kind of machine", HOST_SAME, 0};
     }
 }
 
 #endif
 
-static int
-fits(const manifest_fact *needed, uint64_t value)
+void
+host_find(host_fact facts[HOST_FACTS])
 {
-    switch (needed->rule) {
-    case HOST_SAME:
-        return needed->value == value;
-    case HOST_HAS:
-        return (needed->value & ~value) == 0;
-    case HOST_AT_LEAST:
-        return needed->value <= value;
-    default:
-        return needed->rule == HOST_ANY;
-    }
+    facts[0] = (host_fact){"page size", HOST_SAME, getauxval(AT_PAGESZ)};
+    facts[1] = (host_fact){"kernel", HOST_SAME, kernel_sum()};
+    find_processor(facts + 2);
 }
 
-bool
-host_has_vdso_of(const manifest *m)
+static bool
+fits(uint64_t needed, const host_fact *own)
 {
-    const manifest_fact *needed = manifest_at(m, m->facts_at);
-    return m->facts > VDSO && needed[VDSO].value == vdso_sum();
+    return own->rule == HOST_HAS ? (needed & ~own->value) == 0 : needed == own->value;
 }
 
 const char *
 host_differs(const manifest *m)
 {
     host_fact own[HOST_FACTS];
-    const manifest_fact *needed = manifest_at(m, m->facts_at);
+    const uint64_t *needed = manifest_at(m, m->facts_at);
     if (m->facts != HOST_FACTS) {
         return "kind of machine, or version of pasture";
     }
     host_find(own);
     for (size_t i = 0; i < HOST_FACTS; i++) {
-        if (!fits(&needed[i], own[i].value)) {
+        if (!fits(needed[i], &own[i])) {
             return own[i].name;
         }
     }

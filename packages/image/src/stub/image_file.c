@@ -3,12 +3,9 @@
 #define _GNU_SOURCE
 #include "image_file.h"
 
-#include "host.h"
 #include "machine.h"
-#include "made_of.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,15 +18,6 @@
 #define UNKNOWN_OWNER 65534u /* as which a user namespace shows all users that it does not know */
 
 static_assert(offsetof(image_file_header, checksum) == offsetof(manifest, checksum), "one sum");
-
-static char reason[8192];
-
-static const char *
-because(const char *what, const char *detail)
-{
-    snprintf(reason, sizeof reason, "%s%s", what, detail);
-    return reason;
-}
 
 /* Whether this process sees all users by their own numbers. */
 static bool
@@ -90,8 +78,8 @@ header_flaw(int file, image_file_header *found, uint64_t file_bytes)
     return NULL;
 }
 
-static const char *
-may_not_run(const manifest *m, int file)
+const char *
+image_file_may_not_run(const manifest *m, int file)
 {
     const manifest_region *region = manifest_regions(m);
     const manifest_source *source = manifest_sources(m);
@@ -107,22 +95,8 @@ may_not_run(const manifest *m, int file)
     return NULL;
 }
 
-const char *
-image_file_differs(const manifest *m, int file)
-{
-    const char *why = host_differs(m);
-    if (why != NULL) {
-        return because("the image was made under another ", why);
-    }
-    if ((why = may_not_run(m, file)) != NULL) {
-        return why;
-    }
-    why = made_of_differs(m);
-    return why != NULL ? because("a file has changed since the image was made: ", why) : NULL;
-}
-
-static const manifest *
-checked(int file, const char **why)
+const manifest *
+image_file_manifest(int file, const char **why)
 {
     struct stat s;
     image_file_header header;
@@ -135,19 +109,4 @@ checked(int file, const char **why)
         return NULL;
     }
     return manifest_map(file, header.manifest_at, header.manifest_bytes, why);
-}
-
-const manifest *
-image_file_open(const char *path, int *file, const char **why)
-{
-    *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (*file < 0) {
-        *why = because("the image cannot be opened: ", strerror(errno));
-        return NULL;
-    }
-    const manifest *m = checked(*file, why);
-    if (m == NULL) {
-        (void)close(*file);
-    }
-    return m;
 }

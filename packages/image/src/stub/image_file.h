@@ -18,12 +18,10 @@ typedef struct {
     uint8_t sha256[32]; /* of all behind the header; `image show --check` compares it */
 } image_file_header;
 
-/* The manifest of an image in a file, which is open as `file` then; NULL, and a reason in `why`, if it
-   cannot be used. */
-const manifest *image_file_open(const char *path, int *file, const char **why);
+/* The manifest of an image in an open file; NULL, and a reason in `why`, if it cannot be used. */
+const manifest *image_file_manifest(int file, const char **why);
 
-/* NULL if an image that is open fits this machine and the files that it was made of. Otherwise why
-   not. */
-const char *image_file_differs(const manifest *m, int file);
+/* NULL, or why code of an image in an open file cannot be run. */
+const char *image_file_may_not_run(const manifest *m, int file);
 
 #endif

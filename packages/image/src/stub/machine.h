@@ -8,6 +8,7 @@
 
 #define OS_PAGE ((uint64_t)getauxval(AT_PAGESZ))
 #define MAX_OS_PAGE 65536
+#define MAX_KERNEL_BYTES (32 * OS_PAGE) /* that the kernel maps into a process */
 
 #ifdef __x86_64__
 #  define LAST_ADDRESS UINT64_C(0x7ffffffff000)

@@ -33,10 +33,7 @@ static bool
 has_content(const char *path, uint64_t sum)
 {
     uint64_t found;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    bool is_same = file >= 0 && content_sum(file, &found) && found == sum;
-    (void)close(file);
-    return is_same;
+    return content_sum_of_path(path, &found) && found == sum;
 }
 
 static bool

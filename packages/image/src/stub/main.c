@@ -13,6 +13,7 @@
 #include "host.h"
 #include "image_file.h"
 #include "interpreter.h"
+#include "made_of.h"
 #include "manifest.h"
 #include "options.h"
 #include "question.h"
@@ -39,10 +40,11 @@ extern char **environ;
 
 static char reason[8192];
 
+/* Up to a byte of `end`: values of variables are not shown. */
 static const char *
-because(const char *what, const char *detail)
+because(const char *what, const char *detail, const char *end)
 {
-    snprintf(reason, sizeof reason, "%s: %.*s", what, (int)strcspn(detail, "="), detail);
+    snprintf(reason, sizeof reason, "%s%.*s", what, (int)strcspn(detail, end), detail);
     return reason;
 }
 
@@ -51,11 +53,11 @@ options_differ(const char *wanted, const command_line *line)
 {
     for (size_t i = 0; i < line->options; i++) {
         if (strcmp(wanted, line->option[i]) != 0) {
-            return because("an option", line->option[i]);
+            return because("an option: ", line->option[i], "=");
         }
         wanted += strlen(wanted) + 1;
     }
-    return *wanted ? because("without the option", wanted) : NULL;
+    return *wanted ? because("without the option: ", wanted, "=") : NULL;
 }
 
 /* NULL where it is not set, or empty. */
@@ -83,29 +85,36 @@ say(const char *what, const char *why)
 static const char *
 differs(const manifest *m, int file, const char *python, const command_line *line)
 {
+    static const char changed[] = "a file has changed since the image was made: ";
     const char *why;
     if (strcmp(python, manifest_at(m, m->python_at)) != 0) {
-        return because("the image is of another interpreter", manifest_at(m, m->python_at));
+        return because("the image is of another interpreter: ", manifest_at(m, m->python_at), "");
     }
     if (variable(ANY_OPTIONS) == NULL
         && (why = options_differ(manifest_at(m, m->options_at), line)) != NULL) {
         return why;
     }
     if ((why = rules_broken(manifest_at(m, m->rules_at), environ)) != NULL) {
-        return because("a variable that matters at the start", why);
+        return because("a variable that matters at the start: ", why, "=");
     }
     if ((why = question_differs(m)) != NULL) {
-        return because(*why == '/' ? "a file has changed since the image was made"
-                                   : "modules asked while loading, and the answer is another one",
-                       why);
+        return because(*why == '/' ? changed
+                                   : "modules asked while loading, and the answer is another one: ",
+                       why, "");
     }
-    if ((why = image_file_differs(m, file)) != NULL) {
+    if ((why = host_differs(m)) != NULL) {
+        return because("the image was made under another ", why, "");
+    }
+    if ((why = image_file_may_not_run(m, file)) != NULL) {
         return why;
+    }
+    if ((why = made_of_differs(m)) != NULL) {
+        return because(changed, why, "");
     }
     if ((why = beside_found(m, line)) != NULL) {
         return because("the program's folder, which PYTHONSAFEPATH=1 leaves out, has a module that "
-                       "the image has another one of",
-                       why);
+                       "the image has another one of: ",
+                       why, "");
     }
     return NULL;
 }
@@ -115,12 +124,12 @@ static const char *
 start_from_file(const char *path, const char *python, char **argv, command_line *line)
 {
     const char *why;
-    int file;
-    const manifest *m = image_file_open(path, &file, &why);
-    if (m == NULL) {
-        return why;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file < 0) {
+        return because("the image cannot be opened: ", strerror(errno), "");
     }
-    if ((why = differs(m, file, python, line)) == NULL) {
+    const manifest *m = image_file_manifest(file, &why);
+    if (m != NULL && (why = differs(m, file, python, line)) == NULL) {
         say("started from the image", path);
         restore_request request = {.python = python,
                                    .argv = argv,
@@ -151,7 +160,7 @@ start_from_folder(const char *folder, const char *python, char **argv, command_l
     return kept;
 }
 
-/* The environment's own image, next to this program (pasture_image/start/installed.py), or NULL. */
+/* The environment's own image, next to this program, or NULL. */
 static const char *
 own_image(void)
 {
@@ -190,6 +199,10 @@ become(const char *python, int argc, char **argv)
     if (is_off()) {
         return "PASTURE is off";
     }
+    char here[PATH_MAX];
+    if (getcwd(here, sizeof here) == NULL && errno == ENOENT) {
+        return "the working directory is gone";
+    }
     const char *path = variable("PASTURE_IMAGE");
     if (path != NULL && strcmp(path, "0") == 0) {
         return "PASTURE_IMAGE is 0";
@@ -212,18 +225,12 @@ show_facts(int files, char **file)
     host_fact facts[HOST_FACTS];
     host_find(facts);
     for (size_t i = 0; i < HOST_FACTS; i++) {
-        printf("%d %016llx %s\n", (int)facts[i].rule, (unsigned long long)facts[i].value,
-               facts[i].name);
+        printf("- %016llx %s\n", (unsigned long long)facts[i].value, facts[i].name);
     }
     for (int i = 0; i < files; i++) {
-        uint64_t sum;
-        int number = open(file[i], O_RDONLY | O_CLOEXEC);
-        if (number < 0 || !content_sum(number, &sum)) {
-            fprintf(stderr, "pasture-python: %s cannot be read\n", file[i]);
-            return 1;
-        }
-        (void)close(number);
-        printf("- %016llx %s\n", (unsigned long long)sum, file[i]);
+        uint64_t sum = 0;
+        bool is_known = content_sum_of_path(file[i], &sum);
+        printf("%c %016llx \n", is_known ? '-' : '?', (unsigned long long)sum);
     }
     if (fflush(stdout) != 0) {
         fprintf(stderr, "pasture-python: standard output: %s\n", strerror(errno));

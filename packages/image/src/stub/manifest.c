@@ -16,7 +16,6 @@
 #define MAX_BYTES (UINT64_C(1) << 28)
 #define MAX_STACK_BYTES (UINT64_C(1) << 30)
 #define MAX_AUXV_BYTES 1024u
-#define MAX_KERNEL_BYTES (32 * OS_PAGE)
 #define MAX_DESCRIPTOR (1u << 20)
 #define MAP_DROPPABLE_ 0x08u
 #define FLAGS (MAP_SHARED | MAP_PRIVATE | MAP_DROPPABLE_ | MAP_ANONYMOUS | MAP_NORESERVE)
@@ -243,20 +242,20 @@ static bool
 is_made_of(const checked *c)
 {
     const manifest *m = c->m;
-    const manifest_searched *searched = manifest_at(m, m->searched_at);
-    const manifest_question *question = manifest_at(m, m->questions_at);
-    if (!is_table(c, m->facts_at, m->facts, sizeof(manifest_fact))
+    if (!is_table(c, m->facts_at, m->facts, sizeof(uint64_t))
         || !have_texts(c, m->dated_at, m->dated, sizeof(manifest_dated))
         || !have_texts(c, m->searched_at, m->searched, sizeof(manifest_searched))
         || !is_table(c, m->questions_at, m->questions, sizeof(manifest_question))) {
         return false;
     }
+    const manifest_searched *searched = manifest_at(m, m->searched_at);
     for (uint64_t i = 0; i < m->searched; i++) {
         if (!are_texts(c, searched[i].names, NULL) || !are_texts(c, searched[i].found, NULL)
             || !are_texts(c, searched[i].missing, NULL)) {
             return false;
         }
     }
+    const manifest_question *question = manifest_at(m, m->questions_at);
     for (uint64_t i = 0; i < m->questions; i++) {
         if (question[i].number - 1 >= MANIFEST_QUESTIONS
             || (question_has_path(question[i].number) && !is_text(c, question[i].argument))) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MANIFEST_MAGIC UINT64_C(0x4654464D475A5350)
+#define MANIFEST_MAGIC UINT64_C(0x4854464D475A5350)
 #define MANIFEST_KERNELS 6
 #define MANIFEST_QUESTIONS 14 /* that question.h knows */
 #define MANIFEST_ANONYMOUS UINT32_MAX
@@ -38,7 +38,6 @@ typedef struct {
 typedef struct {
     uint64_t number, flags, offset; /* under which number, as open(2) and lseek(2) make it */
     uint64_t path;
-    uint64_t special; /* the number of a device; 0 of a plain file */
 } manifest_file;
 
 typedef struct {
@@ -50,11 +49,6 @@ typedef struct {
     uint32_t folder;  /* index in the table of folders, or MANIFEST_ANONYMOUS */
     uint32_t is_open; /* a folder of that name is enough, without a module in it */
 } manifest_name;
-
-typedef struct {
-    uint64_t rule; /* of host.h */
-    uint64_t value;
-} manifest_fact;
 
 typedef struct {
     uint64_t path, bytes, mode;
@@ -86,7 +80,6 @@ typedef struct {
     uint64_t stack_end, stack_limit_bytes, stack_length, stack_source, stack_offset;
     uint64_t kernels;
     manifest_range kernel[MANIFEST_KERNELS];
-    uint64_t vdso, vdso_offset; /* which of them it is, and where its bytes are in the image */
     uint64_t sources, sources_at;
     uint64_t regions, regions_at;
     uint64_t files, files_at;

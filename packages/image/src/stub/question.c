@@ -26,7 +26,7 @@ static const char *const names[] = {"uname", "affinity", "limit",  "user",     "
 static const char *const terminals[] = {"standard input", "standard output", "standard error",
                                         "/dev/tty"};
 #define ASKED_AT 3
-enum { TERMINAL = QUESTION_ACCESS - 1, ACCESS, STATE, KIND, LINK, ANSWER };
+enum { TERMINAL = QUESTION_ACCESS - 1, ACCESS, STATE, KIND, LINK };
 
 uint64_t
 question_number(const char *name)
@@ -158,8 +158,8 @@ question_answer(uint64_t number, uint64_t argument, const char *path)
         return stat(path, &s) < 0 ? 0 : question_state(&s);
     case LINK:
         return link_sum(path);
-    case ANSWER:
-        return content_sum_of_answer(path, &sum) ? sum : 0;
+    case QUESTION_ANSWER:
+        return content_sum_of_path(path, &sum) ? sum : 0;
     default:
         return kind_of(path, (int)argument);
     }

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #define QUESTION_ACCESS 10
+#define QUESTION_ANSWER 14 /* what a file of the kernel says; 0 if that cannot be compared */
 
 /* The number of a question by its name in the record, from 1 on; 0 if it is none. The order is
    `QUESTIONS` of pasture_image/build/lookups.py. */

@@ -3,8 +3,7 @@
  * itself what is there, and has the kernel go on. So code in C counts, and so do children, and what
  * is not there. No privilege is needed. Where the kernel allows no listener nothing is built.
  *
- * The program starts in a closed world: signals do what they do by default, none is blocked, and the
- * umask is 077.
+ * The program starts in a closed world: signals do what they do by default, and none is blocked.
  *
  * Calls that ask for something else than a file are noted by their names. What a file that is open
  * already is asked is not seen, except what only a terminal answers, of the standard streams
@@ -102,15 +101,17 @@ static const call with_arguments[] = {
     {SYS_kill, NONE, NONE, 1, "process"}, /* whether another one is there */
     {SYS_chdir, NONE, 0, NONE, "chdir"},
     {SYS_truncate, NONE, 0, NONE, "write"},
-    {SYS_mkdirat, 0, 1, NONE, "write"},
-    {SYS_unlinkat, 0, 1, NONE, "write"},
-    {SYS_symlinkat, 1, 2, NONE, "write"},
-    {SYS_linkat, 2, 3, NONE, "write"},
-    {SYS_renameat2, 0, 1, NONE, "write"},
-    {SYS_renameat2, 2, 3, NONE, "write"},
+    {SYS_mkdirat, 0, 1, NONE, "place"},
+    {SYS_unlinkat, 0, 1, NONE, "place"},
+    {SYS_symlinkat, 1, 2, NONE, "place"},
+    {SYS_linkat, 2, 3, NONE, "place"},
+    {SYS_mknodat, 0, 1, NONE, "place"},
+    {SYS_utimensat, 0, 1, NONE, "write"},
+    {SYS_renameat2, 0, 1, NONE, "place"},
+    {SYS_renameat2, 2, 3, NONE, "place"},
 #ifdef SYS_renameat
-    {SYS_renameat, 0, 1, NONE, "write"},
-    {SYS_renameat, 2, 3, NONE, "write"},
+    {SYS_renameat, 0, 1, NONE, "place"},
+    {SYS_renameat, 2, 3, NONE, "place"},
 #endif
 #ifdef __x86_64__
     {SYS_open, NONE, 0, 1, "open"},
@@ -120,14 +121,15 @@ static const call with_arguments[] = {
     {SYS_access, NONE, 0, 1, "access"},
     {SYS_readlink, NONE, 0, NONE, "readlink"},
     {SYS_getdents, 0, NONE, NONE, "list"},
-    {SYS_mkdir, NONE, 0, NONE, "write"},
-    {SYS_rmdir, NONE, 0, NONE, "write"},
-    {SYS_unlink, NONE, 0, NONE, "write"},
-    {SYS_symlink, NONE, 1, NONE, "write"},
-    {SYS_link, NONE, 1, NONE, "write"},
+    {SYS_mkdir, NONE, 0, NONE, "place"},
+    {SYS_rmdir, NONE, 0, NONE, "place"},
+    {SYS_unlink, NONE, 0, NONE, "place"},
+    {SYS_symlink, NONE, 1, NONE, "place"},
+    {SYS_link, NONE, 1, NONE, "place"},
+    {SYS_mknod, NONE, 0, NONE, "place"},
     {SYS_getrlimit, NONE, NONE, 0, "limit"},
-    {SYS_rename, NONE, 0, NONE, "write"},
-    {SYS_rename, NONE, 1, NONE, "write"},
+    {SYS_rename, NONE, 0, NONE, "place"},
+    {SYS_rename, NONE, 1, NONE, "place"},
 #endif
 };
 
@@ -198,7 +200,7 @@ static const struct {
     uint32_t mask, low, high;
 } looked_at[] = {
     {SYS_prctl, 0, ALL, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS},
-    {SYS_prctl, 0, ALL, PR_SET_SECCOMP, PR_SET_SECCOMP},
+    {SYS_prctl, 0, ALL, PR_GET_SECCOMP, PR_SET_SECCOMP},
     {SYS_prctl, 0, ALL, PR_GET_TIMERSLACK, PR_GET_TIMERSLACK},
     {SYS_newfstatat, 3, AT_EMPTY_PATH, 0, 0}, /* without a path: of a stream alone */
     {SYS_newfstatat, 0, ALL, STDIN_FILENO, STDERR_FILENO},
@@ -343,6 +345,12 @@ read_path(pid_t thread, const call *c, const uint64_t *args, char *path)
     return true;
 }
 
+static bool
+is_of_kernel(const char *path)
+{
+    return strncmp(path, "/proc/", 6) == 0 || strncmp(path, "/sys/", 5) == 0;
+}
+
 /* The same path for this process, in which the thread's own files have other names. */
 static void
 own_path(pid_t thread, const char *path, char *seen, size_t bytes)
@@ -393,7 +401,8 @@ static bool
 follows_links(const call *c, uint64_t flags)
 {
     bool by_flag = c->flags != NONE && strcmp(c->name, "open") != 0 && flags & AT_SYMLINK_NOFOLLOW;
-    return !by_flag && strcmp(c->name, "lstat") != 0 && strcmp(c->name, "readlink") != 0;
+    return !by_flag && strcmp(c->name, "lstat") != 0 && strcmp(c->name, "readlink") != 0
+           && strcmp(c->name, "place") != 0;
 }
 
 static void
@@ -443,6 +452,9 @@ note(FILE *log, pid_t thread, const call *c, const uint64_t *args)
     }
     else if (is_stat || strcmp(what, "lstat") == 0) {
         sum = question_state(&s);
+    }
+    else if (strcmp(what, "open") == 0 && is_of_kernel(path)) {
+        sum = question_answer(QUESTION_ANSWER, 0, seen);
     }
     else {
         last_listed[0] = 0;
@@ -549,7 +561,6 @@ close_world(void)
         (void)signal(number, SIG_DFL);
     }
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)umask(077);
 }
 
 __attribute__((noreturn)) static void

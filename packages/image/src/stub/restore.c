@@ -4,10 +4,8 @@
 #include "restore.h"
 
 #include "content.h"
-#include "host.h"
 #include "machine.h"
 #include "restorer.h"
-#include "vdso.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #if defined(__x86_64__) || defined(__aarch64__)
@@ -29,7 +28,6 @@ extern const unsigned int __rseq_size __attribute__((weak));
 
 #define ROUND(n) (((uint64_t)(n) + OS_PAGE - 1) & -OS_PAGE)
 #define STACK_BYTES (16 * OS_PAGE)
-#define ASIDE_BYTES (64 * OS_PAGE)
 #define SPARE_MAPPINGS 256 /* for the program's own */
 #define FIRST_PLACE UINT64_C(0x100000000000)
 #define LAST_PLACE UINT64_C(0x700000000000)
@@ -39,15 +37,17 @@ extern const unsigned int __rseq_size __attribute__((weak));
 
 static uint64_t own_end;                         /* behind all that this program has mapped */
 static manifest_range kernels[MANIFEST_KERNELS]; /* [vvar], [vvar_vclock], [vdso] */
-static size_t kernels_found;
 
-static bool
-read_own_maps(void)
+/* NULL if the kernel has mapped what it had for the image, wherever. */
+static const char *
+read_own_maps(const manifest *m)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
     char line[4400];
+    uint64_t count = 0;
+    bool is_same = true;
     if (maps == NULL) {
-        return false;
+        return "what is mapped here cannot be read";
     }
     while (fgets(line, sizeof line, maps) != NULL) {
         unsigned long start, end;
@@ -57,42 +57,19 @@ read_own_maps(void)
             continue;
         }
         own_end = end;
-        if (found == 3 && kernels_found < MANIFEST_KERNELS) { /* not reached: none has more */
-            kernels[kernels_found++] = (manifest_range){start, end - start};
+        if (found == 3) {
+            is_same = is_same && count < m->kernels && m->kernel[count].length == end - start;
+            if (is_same) {
+                kernels[count++] = (manifest_range){start, end - start};
+            }
         }
     }
-    int error = ferror(maps);
+    bool is_whole = !ferror(maps);
     fclose(maps);
-    return error == 0;
-}
-
-/* Under another kernel they stay together, at another place. */
-static bool
-are_neighbours(void)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < kernels_found; i++) {
-        /* not reached: Linux maps them side by side */
-        if (i && kernels[i - 1].start + kernels[i - 1].length != kernels[i].start) {
-            return false;
-        }
-        bytes += kernels[i].length;
+    if (!is_whole) {
+        return "what is mapped here cannot be read";
     }
-    return bytes && bytes <= ASIDE_BYTES; /* not reached: Linux maps a few OS pages */
-}
-
-static bool
-same_kernels(const manifest *m)
-{
-    if (kernels_found != m->kernels) {
-        return false;
-    }
-    for (size_t i = 0; i < kernels_found; i++) {
-        if (kernels[i].length != m->kernel[i].length) {
-            return false;
-        }
-    }
-    return true;
+    return is_same && count == m->kernels ? NULL : "the image was made under another kernel";
 }
 
 /* ---- a place for the plan ---- */
@@ -106,7 +83,7 @@ is_free(const manifest *m, uint64_t place, uint64_t length)
             return false;
         }
     }
-    if (manifest_meets_kernel(m, place, length)) {
+    if (manifest_meets_kernel(m, place, length)) { /* not reached: Linux maps near the stack */
         return false;
     }
     uint64_t stack = m->stack_end - m->stack_limit_bytes;
@@ -185,11 +162,11 @@ close_sources(const manifest *m, const int *files)
 
 /* ---- files that the image has open ---- */
 
+/* /dev/null takes the place of a connection that a warm-up left. */
 static bool
-is_wanted(const struct stat *s, const manifest_file *wanted)
+is_plain_or_null(const struct stat *s)
 {
-    return wanted->special ? S_ISCHR(s->st_mode) && s->st_rdev == wanted->special
-                           : S_ISREG(s->st_mode);
+    return S_ISREG(s->st_mode) || (S_ISCHR(s->st_mode) && s->st_rdev == makedev(1, 3));
 }
 
 static bool
@@ -201,26 +178,37 @@ open_at(const manifest *m, const manifest_file *wanted)
     /* a named pipe that has come in the file's place would be waited for */
     int file = open(manifest_at(m, wanted->path), flags | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     (void)fcntl(file, F_SETFL, flags);
-    bool is_right = fstat(file, &s) == 0 && is_wanted(&s, wanted)
+    bool is_right = fstat(file, &s) == 0 && is_plain_or_null(&s)
                     && (!wanted->offset || lseek(file, (off_t)wanted->offset, SEEK_SET) >= 0)
                     && dup3(file, number, O_CLOEXEC) == number; /* a high one: it is never `file` */
     (void)close(file);
     return is_right;
 }
 
+/* Counts those that it has opened. */
 static const char *
-open_files(const manifest *m)
+open_files(const manifest *m, uint64_t *opened)
 {
     const manifest_file *wanted = manifest_at(m, m->files_at);
-    for (uint64_t i = 0; i < m->files; i++) {
-        if (fcntl((int)wanted[i].number, F_GETFD) >= 0) {
+    for (; *opened < m->files; ++*opened) {
+        if (fcntl((int)wanted[*opened].number, F_GETFD) >= 0) {
             return "a descriptor is taken that the image has a file under";
         }
-        if (!open_at(m, &wanted[i])) {
+        if (!open_at(m, &wanted[*opened])) {
             return "a file cannot be opened that the image has open";
         }
     }
     return NULL;
+}
+
+/* Another image of a folder may fit. */
+static void
+close_files(const manifest *m, uint64_t opened)
+{
+    const manifest_file *file = manifest_at(m, m->files_at);
+    for (uint64_t i = 0; i < opened; i++) {
+        (void)close((int)file[i].number);
+    }
 }
 
 /* ---- the plan ---- */
@@ -230,8 +218,7 @@ static const char last[] = "pasture-python: the kernel maps no image and execute
 
 typedef struct {
     uint64_t letter; /* stays with the process: message, arguments, environment */
-    uint64_t aside;  /* where the kernel's mappings wait, or stay under another kernel */
-    uint64_t vdso;   /* a copy of the image's; 0 under the same kernel */
+    uint64_t aside;  /* where the kernel's mappings wait */
     uint64_t plan, code, stack;
     uint64_t all;
 } sizes;
@@ -247,7 +234,7 @@ count_strings(char **strings, uint64_t *bytes)
 }
 
 static sizes
-measure(const manifest *m, const restore_request *request, bool is_same_kernel)
+measure(const manifest *m, const restore_request *request)
 {
     uint64_t text =
         strlen(request->line->text) + strlen(request->python) + 2 + sizeof late + sizeof last;
@@ -258,10 +245,9 @@ measure(const manifest *m, const restore_request *request, bool is_same_kernel)
                       + m->sources * sizeof(int)),
         .code = ROUND(__stop_restorer - __start_restorer),
         .stack = STACK_BYTES,
-        .aside = ASIDE_BYTES,
-        .vdso = is_same_kernel ? 0 : m->kernel[m->vdso].length,
+        .aside = MAX_KERNEL_BYTES,
     };
-    s.all = s.letter + s.aside + s.vdso + s.plan + s.code + s.stack;
+    s.all = s.letter + s.aside + s.plan + s.code + s.stack;
     return s;
 }
 
@@ -330,8 +316,7 @@ static restore_plan *
 write_plan(const manifest *m, const int *files, const restore_request *request, char *place,
            const sizes *s)
 {
-    uint64_t stays = s->letter + (s->vdso ? s->aside : 0);
-    restore_plan *plan = (restore_plan *)(place + s->letter + s->aside + s->vdso);
+    restore_plan *plan = (restore_plan *)(place + s->letter + s->aside);
     manifest_region *regions = (manifest_region *)(plan + 1);
     void *auxv = regions + m->regions;
     int *numbers = (int *)((char *)auxv + m->auxv_bytes);
@@ -345,14 +330,8 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
     plan->file = numbers;
     plan->files = m->sources;
     plan->m = *m;
-    uint64_t aside = plan->start + s->letter;
-    plan->own_kernels = kernels_found;
-    plan->vdso = s->vdso ? aside + s->aside : 0;
-    for (size_t i = 0; i < kernels_found; i++) {
-        plan->own_kernel[i] = kernels[i];
-        plan->aside[i] = aside;
-        aside += kernels[i].length;
-    }
+    plan->aside = plan->start + s->letter;
+    memcpy(plan->own_kernel, kernels, sizeof kernels);
     write_letter(place, request, plan);
     write_map(m, auxv, plan);
     strncpy(plan->comm, strrchr(request->python, '/') + 1, sizeof plan->comm - 1);
@@ -363,34 +342,9 @@ write_plan(const manifest *m, const int *files, const restore_request *request, 
         plan->late = memcpy(words + sizeof last, late, sizeof late);
         plan->late_bytes = sizeof late - 1;
     }
-    plan->message->scratch = plan->start + stays;
-    plan->message->scratch_bytes = s->all - stays;
+    plan->message->scratch = plan->aside;
+    plan->message->scratch_bytes = s->all - s->letter;
     return plan;
-}
-
-/* The image's vDSO, where it is in the plan: its functions lead to this kernel's. */
-static const char *
-prepare_vdso(const manifest *m, int image, char *place, const sizes *s)
-{
-    uint64_t length = m->kernel[m->vdso].length;
-    char *copy = place + s->letter + s->aside;
-    uint64_t at = (uint64_t)(uintptr_t)place + s->letter, own_bytes = 0;
-    if (pread(image, copy, length, (off_t)m->vdso_offset) != (ssize_t)length) {
-        return "the image's vDSO cannot be read";
-    }
-    for (size_t i = 0; i < kernels_found; i++) { /* not reached: one of them is it */
-        if (kernels[i].start == getauxval(AT_SYSINFO_EHDR)) {
-            own_bytes = kernels[i].length;
-            break;
-        }
-        at += kernels[i].length;
-    }
-    const char *why = vdso_redirect(copy, length, own_bytes, at);
-    if (why == NULL && mprotect(copy, length, PROT_READ | PROT_EXEC) < 0) {
-        return "the kernel allows no code in new memory";
-    }
-    __builtin___clear_cache(copy, copy + length);
-    return why;
 }
 
 static char *
@@ -419,7 +373,7 @@ forget_rseq(void)
 static const char *
 jump(char *place, const sizes *s, restore_plan *plan)
 {
-    char *code = place + s->letter + s->aside + s->vdso + s->plan;
+    char *code = place + s->letter + s->aside + s->plan;
     memcpy(code, __start_restorer, (size_t)(__stop_restorer - __start_restorer));
     __builtin___clear_cache(code, code + s->code);
     if (mprotect(code, s->code, PROT_READ | PROT_EXEC) < 0) {
@@ -452,23 +406,16 @@ same_stack_limit(const manifest *m)
     return getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur == m->stack_limit_bytes;
 }
 
-/* The most mappings that a process may have. */
-static uint64_t
-max_mappings(void)
+/* Most mappings that a process may have. It would be missed once this program is gone: limits of memory
+   refuse the image itself, and python runs then. */
+static bool
+has_room_for_mappings(const manifest *m)
 {
     char text[32] = {0};
     int file = open("/proc/sys/vm/max_map_count", O_RDONLY | O_CLOEXEC);
     bool is_known = read(file, text, sizeof text - 1) > 0;
     (void)close(file);
-    return is_known ? strtoull(text, NULL, 10) : UINT64_MAX;
-}
-
-/* What would be missed once this program is gone: limits of memory refuse the image itself, and python
-   runs then. */
-static bool
-has_room_for_mappings(const manifest *m)
-{
-    return m->regions + SPARE_MAPPINGS <= max_mappings();
+    return !is_known || m->regions + SPARE_MAPPINGS <= strtoull(text, NULL, 10);
 }
 
 /* PR_SET_MM_MAP is part of the kernel's support of checkpoints. */
@@ -504,7 +451,10 @@ does_not_fit(const manifest *m)
     if (!can_describe_memory()) {
         return "this kernel does not let a process describe its memory";
     }
-    return has_room_for_mappings(m) ? NULL : "the image has more mappings than vm.max_map_count";
+    if (!has_room_for_mappings(m)) {
+        return "the image has more mappings than vm.max_map_count";
+    }
+    return read_own_maps(m);
 }
 
 const char *
@@ -514,35 +464,21 @@ restore(const manifest *m, int image, const restore_request *request)
     if (why != NULL) {
         return why;
     }
-    if (!read_own_maps()) {
-        return "what is mapped here cannot be read";
-    }
-    bool is_same_kernel = host_has_vdso_of(m) && same_kernels(m);
-    /* not reached: are_neighbours(), above */
-    if (!is_same_kernel && (m->vdso >= m->kernels || !are_neighbours())) {
-        return "this kernel, or the image's, maps something unknown into its processes";
-    }
-    size_t bytes = (m->sources + 1) * sizeof(int);
-    int *files = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (files == MAP_FAILED) {
+    int *files = malloc((m->sources + 1) * sizeof *files);
+    if (files == NULL) {
         return "no memory";
     }
-    memset(files, -1, bytes);
-    why = open_files(m);
-    why = why == NULL ? open_sources(m, image, files) : why;
-    if (why == NULL) {
-        sizes s = measure(m, request, is_same_kernel);
+    memset(files, -1, (m->sources + 1) * sizeof *files);
+    uint64_t opened = 0;
+    if ((why = open_files(m, &opened)) == NULL && (why = open_sources(m, image, files)) == NULL) {
+        sizes s = measure(m, request);
         char *place = find_place(m, s.all);
-        if (place == NULL) {
-            why = "no address is free";
-        }
-        else if (is_same_kernel || (why = prepare_vdso(m, image, place, &s)) == NULL) {
-            restore_plan *plan = write_plan(m, files, request, place, &s);
-            why = jump(place, &s, plan);
-        }
+        why = place == NULL ? "no address is free"
+                            : jump(place, &s, write_plan(m, files, request, place, &s));
     }
+    close_files(m, opened);
     close_sources(m, files);
-    (void)munmap(files, bytes);
+    free(files);
     return why;
 }
 

@@ -104,10 +104,12 @@ move(uint64_t from, uint64_t length, uint64_t to)
 ALWAYS int
 clear_address_space(const restore_plan *plan)
 {
-    for (uint64_t i = 0; i < plan->own_kernels; i++) {
-        if (move(plan->own_kernel[i].start, plan->own_kernel[i].length, plan->aside[i])) {
+    uint64_t aside = plan->aside;
+    for (uint64_t i = 0; i < plan->m.kernels; i++) {
+        if (move(plan->own_kernel[i].start, plan->own_kernel[i].length, aside)) {
             return -1;
         }
+        aside += plan->own_kernel[i].length;
     }
     return call(SYS_munmap, 0, plan->start, 0, 0, 0, 0)
            || call(SYS_munmap, plan->end, plan->last - plan->end, 0, 0, 0, 0);
@@ -152,14 +154,12 @@ make_stack(const restore_plan *plan)
 ALWAYS int
 put_kernels_back(const restore_plan *plan)
 {
-    if (plan->vdso) {
-        const manifest_range *image = &plan->m.kernel[plan->m.vdso];
-        return move(plan->vdso, image->length, image->start);
-    }
-    for (uint64_t i = 0; i < plan->own_kernels; i++) {
-        if (move(plan->aside[i], plan->own_kernel[i].length, plan->m.kernel[i].start)) {
+    uint64_t aside = plan->aside;
+    for (uint64_t i = 0; i < plan->m.kernels; i++) {
+        if (move(aside, plan->m.kernel[i].length, plan->m.kernel[i].start)) {
             return -1;
         }
+        aside += plan->m.kernel[i].length;
     }
     return 0;
 }

@@ -16,9 +16,7 @@ typedef struct {
     const int *file; /* a descriptor for each source */
     uint64_t files;
     manifest_range own_kernel[MANIFEST_KERNELS]; /* where the kernel's own mappings are */
-    uint64_t own_kernels;
-    uint64_t aside[MANIFEST_KERNELS]; /* where they wait, inside of what stays */
-    uint64_t vdso; /* a copy of the image's that leads to them: they stay there; 0 for none */
+    uint64_t aside;                              /* where they wait, inside of what stays */
     manifest m;
     struct prctl_mm_map map;
     message *message;
@@ -32,9 +30,6 @@ typedef struct {
     char **argv;
     char **envp;
 } restore_plan;
-
-/* The code between these two can be moved. */
-extern const char restorer_begin[], restorer_end[];
 
 /* Never returns: jumps into the image, or executes the interpreter. */
 void restorer_run(restore_plan *plan);

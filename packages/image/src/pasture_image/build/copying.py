@@ -5,23 +5,18 @@ from __future__ import annotations
 import os
 import posix
 import signal
-import stat
 import sys
-from collections.abc import Collection
-from pathlib import Path
-from types import ModuleType
+from collections.abc import Collection, Sequence
 from typing import NoReturn
 
 from pasture.errors import ImageFailed, PastureError
 from pasture.fork_safety.open_files import peer
 from pasture_image.build import beside, lookups, texts
-from pasture_image.build.frozen import Frozen
-from pasture_image.build.made_of import made_of
+from pasture_image.build.frozen import Frozen, Opened
+from pasture_image.build.made_of import ask_again, made_of
 from pasture_image.build.manifest import (
     Needs,
-    OpenFile,
     content_sum,
-    is_appended,
     write_manifest,
 )
 from pasture_image.build.regions import OWN, Copy
@@ -30,9 +25,9 @@ from pasture_image.inside.loading import Stopping
 from pasture_image.inside.notes import REFUSED, Note
 from pasture_image.inside.order import Built, Order, send
 from pasture_image.inside.start_variables import beginnings
+from pasture_image.inside.written import is_appended
 
 _NAME = "pasture-image"
-_DEVICES = frozenset(("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"))
 _STANDARD = frozenset((0, 1, 2))
 _START_MODULES = ("sitecustomize", "usercustomize")
 
@@ -48,11 +43,13 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
     try:
         # The process that is copied has been forked: from now on all variables may be in memory.
         environ = environment.read(stopping.environ)
-        address, report, loaded = _wait_until_it_is_stopped(pid, stopping.reader)
+        address, loaded = _wait_until_it_is_stopped(pid, stopping.reader)
         frozen = Frozen(pid, address)
         opened = _open_files(frozen)
         imports = stopping.imports
-        found = lookups.found(record.read(stopping.record), imports.listed_before, order.folder)
+        logs = {one.path for one in opened if is_appended(one.flags)}
+        data = record.read(stopping.record)
+        found = lookups.found(data, imports.listed_before, order.folder, logs)
         if found.is_blind:
             raise ImageFailed(
                 "the kernel lets nothing record what modules look at",
@@ -63,6 +60,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 "a preloaded module changes what a copy of its process has not: new privileges",
                 hint="do not preload it, or have it do that when a program runs",
             )
+        ask_again(order, found)
         _require_allowed(order, found)
         notes = _asked_for(found)
         now = imports.search_again(_START_MODULES)
@@ -74,24 +72,26 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         mapped = [source for source in image.sources if source != OWN]
         if found.reads_environment:
             is_of_c = not found.is_asked_by_python
-            variables.note_asked(texts.names_in(mapped) if is_of_c else (), lookups.ENVIRONMENT)
-        asked = variables.may_be_asked()
+            variables.may_be_asked.update(texts.names_in(mapped) if is_of_c else ())
+            if not variables.may_be_asked:
+                variables.walkers.add(lookups.ENVIRONMENT)
+        asked = variables.may_be_asked
         needed = variables.needed(environ, loaded, order.named)
-        walkers, names = variables.walkers(), beside.names(loaded, imports.names, at_start)
-        begins, contains = variables.looked_for()
-        begin = (*beginnings(loaded), *begins)
+        walkers, contains = sorted(variables.walkers), tuple(sorted(variables.contains))
+        names = beside.names(loaded, imports.names, at_start)
+        begin = (*beginnings(loaded), *sorted(variables.begins))
         needs = Needs(order.python, order.options, needed, begin, contains, bool(walkers), names)
-        paths = [one.path for one in opened if not is_appended(one.flags)]
+        paths = [one.path for one in opened if one.path not in logs]
         kept = made_of(order, mapped, found, sought, paths)
         text = write_manifest(
-            *(image, frozen.facts, frozen.layout(), frozen.auxiliary_vector(), needs),
+            *(image, frozen.facts, frozen.auxiliary_vector(), needs),
             *(opened, os.fstat(pages).st_size, kept),
         )
         frozen.close()
         built = Built(
-            seal=report,
             files=tuple(file.path for file in kept.files),
-            changed=tuple(sorted(found.changed)),
+            changed=tuple(sorted(found.changed | observing.left)),
+            left=tuple(sorted(observing.left)),
             modules=loaded,
             variables={
                 name: value
@@ -99,7 +99,6 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
                 if value is not None or name not in asked
             },
             notes=_notes(walkers, len(asked), found, notes),
-            sizes=image.sizes,
             libraries=tuple(sorted(kept.libraries)),
         )
         send(channel, built, [memory.written(_NAME, text), pages])
@@ -115,11 +114,10 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
     os._exit(0)  # what it has loaded need not be taken apart
 
 
-def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[str, ...]]:
-    """Where its facts are, the seal's report, and the modules that it has loaded."""
+def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, tuple[str, ...]]:
+    """Where its facts are, and the modules that it has loaded."""
     with os.fdopen(reader, "rb") as pipe:
-        line, _, loaded = pipe.read().decode("utf-8", "replace").partition("\n")
-    address, _, report = line.partition(" ")
+        address, _, loaded = pipe.read().decode("utf-8", "replace").partition("\n")
     # It stays to be waited for: nothing else gets its pid until it is killed.
     state = posix.waitid(os.P_PID, pid, os.WEXITED | os.WSTOPPED | os.WNOWAIT)
     is_stopped = state is not None and state.si_code == os.CLD_STOPPED
@@ -127,10 +125,10 @@ def _wait_until_it_is_stopped(pid: int, reader: int) -> tuple[int, str, tuple[st
         raise ImageFailed(
             "the process ended before it could be copied", hint="see what it said above"
         )
-    return int(address), report, tuple(loaded.strip().split(","))
+    return int(address), tuple(loaded.strip().split(","))
 
 
-def _open_files(frozen: Frozen) -> list[OpenFile]:
+def _open_files(frozen: Frozen) -> list[Opened]:
     """What is open besides the standard streams.
 
     Raises:
@@ -140,18 +138,15 @@ def _open_files(frozen: Frozen) -> list[OpenFile]:
         raise ImageFailed(
             "a preloaded module starts a thread in each fork", hint="do not preload it"
         )
-    found = []
-    for number, path in frozen.descriptors().items():
-        if number not in _STANDARD:
-            flags, offset = frozen.descriptor_state(number)
-            if frozen.is_locked(number) or not _can_be_opened_again(path, flags):
-                kept = _named(number, path)
-                raise ImageFailed(
-                    f"a preloaded module keeps open what a copy cannot have: {kept}",
-                    hint="do not preload that module, or have it open that later",
-                )
-            found.append(OpenFile(number, path, flags, offset))
-    return found
+    opened = [one for one in frozen.opened() if one.number not in _STANDARD]
+    for one in opened:
+        if one.is_locked or not _can_be_opened_again(one):
+            kept = _named(one.number, one.path)
+            raise ImageFailed(
+                f"a preloaded module keeps open what a copy cannot have: {kept}",
+                hint="do not preload that module, or have it open that later",
+            )
+    return opened
 
 
 def _named(number: int, path: str) -> str:
@@ -163,29 +158,20 @@ def _named(number: int, path: str) -> str:
     return f"a connection to {other_end}" + (f", opened by {by}" if by else "")
 
 
-def _can_be_opened_again(path: str, flags: int) -> bool:
-    """Whether opening a path gives the same: only read, or added to, and no program inherits it."""
-    is_read = flags & os.O_ACCMODE == os.O_RDONLY
-    if not (is_read or is_appended(flags)) or not flags & os.O_CLOEXEC:
-        return False
-    try:
-        status = Path(path).stat() if path.startswith("/") else None
-    except OSError:
-        return False
-    if status is None:
-        return False
-    return stat.S_ISREG(status.st_mode) or (is_read and path in _DEVICES)
+def _can_be_opened_again(one: Opened) -> bool:
+    """Whether opening its path gives the same: read or added to, inherited by no program."""
+    is_read = one.flags & os.O_ACCMODE == os.O_RDONLY
+    is_plain = one.path == "/dev/null" or os.path.isfile(f"/{one.path}")  # noqa: PTH113
+    return is_plain and (is_read or is_appended(one.flags)) and one.flags & os.O_CLOEXEC != 0
 
 
 def _notes(
-    walkers: tuple[str, ...], asked: int, found: lookups.Found, more: tuple[Note, ...]
+    walkers: Sequence[str], asked: int, found: lookups.Found, more: tuple[Note, ...]
 ) -> tuple[Note, ...]:
-    started = [name for name in _START_MODULES if _reads_variables(sys.modules.get(name))]
     return (
         *(Note("variables", walker) for walker in walkers),
         *([Note("asked", str(asked))] if asked else ()),
-        *(Note("startup", name) for name in started),
-        *(Note("file", path) for path in sorted(found.rewritten)),
+        *(Note("startup", name) for name in _START_MODULES if name in sys.modules),
         *sorted(found.refused),
         *(Note("kernel", path) for path in sorted(found.asked)),
         *(Note("terminal", name) for name in found.terminals()),
@@ -207,18 +193,11 @@ def _asked_for(found: lookups.Found) -> tuple[Note, ...]:
 def _require_allowed(order: Order, found: lookups.Found) -> None:
     """Raise ImageFailed if modules ask what no start can compare, and that is not allowed."""
     notes = (*found.refused, *(Note("kernel", path) for path in found.asked), *observing.notes())
-    not_allowed = REFUSED.difference(order.allow)
-    for note in sorted(notes):
-        if note.code in not_allowed and not lookups.is_environment(note.subject):
-            raise ImageFailed(
-                f"{note.sentence}, and a start cannot compare that",
-                hint=f"do not preload it; with --allow {note.code} programs get what it was",
-            )
-
-
-def _reads_variables(module: ModuleType | None) -> bool:
-    try:
-        text = Path(getattr(module, "__file__", None) or "").read_bytes()
-    except (OSError, ValueError):
-        return False
-    return b"environ" in text or b"getenv" in text
+    refused = REFUSED.difference(order.allow)
+    left = [n for n in sorted(notes) if n.code in refused and not lookups.is_environment(n.subject)]
+    if left:
+        options = " ".join(f"--allow {kind}" for kind in sorted({note.code for note in left}))
+        raise ImageFailed(
+            f"{'; '.join(note.sentence for note in left)}: a start cannot compare that",
+            hint=f"do not preload it; with {options} programs get what it was",
+        )

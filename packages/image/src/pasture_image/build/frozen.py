@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
+from typing import NamedTuple
 
 from pasture.proc.maps import Mapping, read_smaps
 from pasture.proc.os_page import (
@@ -23,7 +24,29 @@ FACTS = (
 )
 """Fields of `freeze_facts` (src/native/image/freeze.h), in their order."""
 
+LAYOUT = {
+    **{"start_code": 26, "end_code": 27, "start_data": 45, "end_data": 46},
+    **{"start_brk": 47, "start_stack": 28},
+}
+"""Where the kernel counts code, data and stack of a process: fields of proc_pid_stat(5)."""
+
 _PIECE_OS_PAGES = 65536
+
+
+class Opened(NamedTuple):
+    """A file that is open.
+
+    Attributes:
+        flags: of open(2).
+        offset: where in the file it is.
+        is_locked: whether flock(2) holds a lock by it.
+    """
+
+    number: int
+    path: str
+    flags: int
+    offset: int
+    is_locked: bool
 
 
 class Frozen:
@@ -44,7 +67,9 @@ class Frozen:
         self._memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
         self._pagemap = open_entries(pid)
         found = struct.unpack(f"<{len(FACTS)}Q", self.read(facts_address, 8 * len(FACTS)))
+        fields = read_fields(pid)
         self.facts = dict(zip(FACTS, found, strict=True))
+        self.facts |= {name: int(fields[at - FIRST_FIELD]) for name, at in LAYOUT.items()}
 
     def close(self) -> None:
         """Let go of it."""
@@ -71,31 +96,19 @@ class Frozen:
             ]
         return found
 
-    def layout(self) -> dict[str, int]:
-        """Where the kernel counts code, data and stack of it (proc_pid_stat(5))."""
-        fields = read_fields(self.pid)
-        names = {"start_code": 26, "end_code": 27, "start_stack": 28, "start_data": 45}
-        names |= {"end_data": 46, "start_brk": 47}
-        return {name: int(fields[number - FIRST_FIELD]) for name, number in names.items()}
-
     def auxiliary_vector(self) -> bytes:
         """The values that the kernel gave the program at its start."""
         return (self._folder / "auxv").read_bytes()
 
-    def descriptors(self) -> dict[int, str]:
-        """Open descriptors, with what they lead to."""
-        folder = self._folder / "fd"
-        return {int(entry.name): str(entry.readlink()) for entry in folder.iterdir()}
-
-    def descriptor_state(self, number: int) -> tuple[int, int]:
-        """Flags of open(2) of a descriptor, and its offset in the file."""
-        lines = (self._folder / "fdinfo" / f"{number}").read_text().splitlines()
-        fields = dict(line.split(None, 1) for line in lines[:2])
-        return int(fields["flags:"], 8), int(fields["pos:"])
-
-    def is_locked(self, number: int) -> bool:
-        """Whether flock(2) holds a lock by a descriptor: proc_pid_fdinfo(5)."""
-        return "\nlock:" in (self._folder / "fdinfo" / f"{number}").read_text()
+    def opened(self) -> list[Opened]:
+        """What is open: proc_pid_fdinfo(5)."""
+        found = []
+        for entry in (self._folder / "fd").iterdir():
+            text = (self._folder / "fdinfo" / entry.name).read_text()
+            fields = dict(line.split(None, 1) for line in text.splitlines()[:2])
+            state = int(fields["flags:"], 8), int(fields["pos:"]), "\nlock:" in text
+            found.append(Opened(int(entry.name), str(entry.readlink()), *state))
+        return found
 
     def threads(self) -> int:
         """How many threads it has."""

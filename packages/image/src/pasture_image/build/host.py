@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import posix
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,23 +15,16 @@ from pasture.errors import ImageFailed
 from pasture_image.inside import memory
 
 OPTION = "--pasture-facts"
-NATIVE = "native"
-_ANY = 0
-"""Of `host_rule` of src/stub/host.h."""
-_MODEL, _LAST = 3, 9
-"""Facts by their place in src/stub/host.c."""
 
 
 class Fact(NamedTuple):
     """One number that an image in a file depends on.
 
     Attributes:
-        rule: how it is compared, `host_rule` of src/stub/host.h.
         value: here.
         name: of it, for people.
     """
 
-    rule: int
     value: int
     name: str
 
@@ -42,41 +35,14 @@ def facts(stub: Path) -> tuple[Fact, ...]:
     Raises:
         ImageFailed: the stub does not answer.
     """
-    return tuple(
-        Fact(int(rule), int(value, 16), name) for rule, value, name in _answer(stub, ()) if name
-    )
-
-
-def rules(cpu: str, found: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """What an image asks of a machine: rule and value of each fact. Libraries choose functions by
-    CPUID when they are loaded, and the choice lies in the image.
-
-    Args:
-        cpu: `NATIVE`, or "" for a processor of the build's model.
-        found: the same of the machine of the build.
-
-    Raises:
-        ImageFailed: this kind of machine has models alone.
-    """
-    needed = list(found)
-    if cpu and len(found) <= _LAST:
-        raise ImageFailed("--cpu is for x86-64", hint="omit it")
-    if cpu:
-        needed[_MODEL] = (_ANY, 0)
-    return tuple(needed)
+    return tuple(Fact(int(value, 16), name) for _, value, name in _answer(stub, ()) if name)
 
 
 def sums(stub: Path, paths: Iterable[str]) -> dict[str, int]:
-    """Checksums of files, by path.
-
-    Raises:
-        ImageFailed: one of them cannot be read.
-    """
-    asked = tuple(paths)
-    if not asked:
-        return {}
-    found = [int(value, 16) for rule, value, _ in _answer(stub, asked) if rule == "-"]
-    return dict(zip(asked, found, strict=True))
+    """Checksums of the files that can be read, by path."""
+    answers = _answer(stub, asked) if (asked := tuple(paths)) else ()
+    found = [(rule, int(value, 16)) for rule, value, name in answers if not name]
+    return {path: known for path, (rule, known) in zip(asked, found, strict=True) if rule == "-"}
 
 
 def _answer(stub: Path, paths: tuple[str, ...]) -> list[tuple[str, str, str]]:

@@ -15,13 +15,12 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from pasture.errors import ImageFailed
 from pasture.proc.os_page import OS_PAGE_BYTES
-from pasture.trust import foreign_files, private_files
+from pasture.trust import private_files
 from pasture_image.build import document
 from pasture_image.build.document import Document
 from pasture_image.build.manifest import checksum
@@ -36,7 +35,6 @@ _CHECKSUM_AT = 16
 _PIECE_BYTES = 2 << 20
 """The kernel caches what is written at once in as large pieces as it can, of up to a huge page: 16
 pages of one are mapped in a tenth of the time that single pages take."""
-_MAX_FILE_BYTES = 1 << 62
 
 
 class _Header(NamedTuple):
@@ -108,37 +106,32 @@ def _fill(file: int, pages: int, manifest: bytes, document: bytes) -> None:
 
 
 @contextmanager
-def trusted(path: Path) -> Iterator[tuple[BinaryIO, Document]]:
-    """An image that may be started from: opened, and each byte compared with its checksums.
+def opened(path: Path) -> Iterator[tuple[BinaryIO, Document]]:
+    """An open image, with what it says of itself for people: all of it is as it was written.
 
-    Owner and mode are looked at before a byte is read, as at each start (src/stub/image_file.c).
-    What is done with the image is done with this open file: another one may have its name by then.
+    It may be any user's: nothing of it may decide what is run. What is done with the image is done
+    with this open file: another one may have its name by then.
 
     Raises:
-        UsageError: another user owns the file, or may write to it.
         ImageFailed: it is none, or it is damaged.
     """
-    number = foreign_files.open_trusted(path, most_bytes=_MAX_FILE_BYTES)
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise _no_image(path, "file") from None
+    except OSError as error:
+        raise ImageFailed(f"{path} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise _no_image(path, "file")
     with os.fdopen(number, "rb") as file:
-        yield file, _read(path, file)
+        yield file, _document(path, file)
 
 
-def read_document(path: Path) -> Document:
-    """What is said of an image for people; each byte of the image is compared with its checksums.
-
-    Of any user's image: nothing of it may decide what is run.
-
-    Raises:
-        ImageFailed: it is none, or it is damaged.
-    """
-    with _opened(path) as file:
-        return _read(path, file)
-
-
-def _read(path: Path, file: BufferedReader) -> Document:
+def _document(path: Path, file: BinaryIO) -> Document:
     header = _header(path, file)
     file.seek(OS_PAGE_BYTES)
-    if hashlib.file_digest(file, "sha256").digest() != header.sha256:
+    if hashlib.file_digest(file, "sha256").digest() != header.sha256:  # type: ignore[arg-type]
         raise _damaged(path, "its pages are not those that were written")
     end = header.document_at + header.document_bytes
     if end != header.file_bytes or header.document_bytes > document.MAX_BYTES:
@@ -150,28 +143,11 @@ def _read(path: Path, file: BufferedReader) -> Document:
         raise _damaged(path, f"what it says of itself makes no sense ({error!s:.80})") from None
 
 
-def _opened(path: Path) -> BufferedReader:
-    try:
-        number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise _no_file(path) from None
-    except OSError as error:
-        raise ImageFailed(f"{path} cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(number).st_mode):
-        os.close(number)
-        raise _no_file(path)
-    return os.fdopen(number, "rb")
-
-
-def _no_file(path: Path) -> ImageFailed:
-    return ImageFailed(f"{path} is no file", hint="pasture image build -o FILE makes one")
-
-
-def _header(path: Path, file: BufferedReader) -> _Header:
+def _header(path: Path, file: BinaryIO) -> _Header:
     """As src/stub/image_file.c, header_flaw."""
     page = bytearray(file.read(OS_PAGE_BYTES))
     if len(page) < OS_PAGE_BYTES or not page.startswith(images.MAGIC):
-        raise ImageFailed(f"{path} is no image", hint="pasture image build -o FILE makes one")
+        raise _no_image(path, "image")
     header = _Header(*_HEADER.unpack_from(page))
     if header.magic != MAGIC:
         raise ImageFailed(f"{path} is of another version of pasture", hint="build it again")
@@ -180,6 +156,10 @@ def _header(path: Path, file: BufferedReader) -> _Header:
     if os.fstat(file.fileno()).st_size != header.file_bytes:
         raise _damaged(path, "it was truncated, or has grown")
     return header
+
+
+def _no_image(path: Path, kind: str) -> ImageFailed:
+    return ImageFailed(f"{path} is no {kind}", hint="pasture image build -o FILE makes one")
 
 
 def _damaged(path: Path, how: str) -> ImageFailed:

@@ -3,9 +3,9 @@
 src/stub/record.c writes it, and `inside.recording` its marks. Owns what of it counts, and how: a
 file by its time and size as it was then; a name that was not there by the deepest folder above it,
 whose time changes before the name can come; a listing by the names in it; a link by where it leads.
-What the load itself has written does not count. Its folder was empty: what it looked for there must
-not be in the program's. What it asked of the machine is a question that a start asks again
-(src/stub/question.c), or refused (`notes.REFUSED`).
+What the load itself has changed does not count (`written`). Its folder was empty: what it looked
+for there must not be in the program's. What it asked of the machine is a question that a start asks
+again (src/stub/question.c), or refused (`notes.REFUSED`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import re
 import stat
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from pasture.proc import OF_THE_KERNEL
 from pasture_image.inside.notes import REFUSED, Note
@@ -26,15 +27,14 @@ from pasture_image.inside.record import (
     FileTimes,
     Lookup,
     counted,
+    new_folders,
     parsed,
     times_of,
     writes,
 )
+from pasture_image.inside.written import CACHE, is_changed
 
 _MAX_LINKS = 40
-_CACHE = "/__pycache__/"
-_ANSWERS = ("/proc/sys/", "/sys/", "/proc/self/cgroup", "/proc/filesystems")
-"""What the kernel says there changes seldom, and is compared."""
 _MAPS = ("/maps", "/smaps")
 """Of memory, which is the image's."""
 _TERMINAL = "/dev/tty"
@@ -47,6 +47,8 @@ QUESTIONS = (
 """As src/stub/question.c numbers them, from 1 on. The last are about a path: for what it can be
 opened, what stat(2) says of it, what kind of file it is, where it leads, what the kernel says."""
 _STREAM, _IS_TERMINAL, _ACCESS, _STATE, _KIND, LINK, ANSWER = range(8, 15)
+_ASKED_AT = 3
+"""Bit of the answer to the question for what a path can be opened: for what was asked."""
 _MAY_READ = os.O_ACCMODE | os.O_TRUNC
 _NO_FOLLOW = 0x100
 """Of fstatat(2)."""
@@ -57,7 +59,7 @@ _OF_LOAD = {"statfs": "filesystem", "connect": "network", "bind": "network"}
 _MODULES = (".py", ".pyc", ".so")
 _RENEWED = {
     ("limit", "/multiprocessing/__pycache__/util."): 1,
-    ("user", "/gunicorn/"): 2,
+    ("user", "-packages/gunicorn/"): 2,
     ("/proc/stat", "/psutil/"): 3,
 }
 """How often modules ask a question when they are loaded whose answer `begin` puts right in each
@@ -81,15 +83,13 @@ class Found:
         folders: that were there.
         listed: a sum of the names in each folder that was listed, not by the import system.
         links: where each link leads that was gone through.
-        answers: files of the kernel that say the same to all processes.
-        asked: other files of the kernel.
+        answers: checksums of what files of the kernel said; 0 for what cannot be compared.
+        asked: those that say something else by now, or to another process.
         questions: the answer to each, by its number and argument, which may be a path.
         plain: what was no link, and was asked whether it is one.
         refused: what no start can compare.
         renewed: questions that do not count, and how often they were asked.
-        opened: to read and write, as they were.
-        written: by the load itself.
-        rewritten: of these, what it had read.
+        written: by the load itself: the first call that may have changed it.
         is_asked_by_python: whether an environment was opened as Python code does, closed at exec.
         is_blind: whether the kernel kept paths from the recorder.
         is_confined: whether something has given up rights that no program may give up.
@@ -101,15 +101,13 @@ class Found:
     folders: set[str] = field(default_factory=set)
     listed: dict[str, int] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    answers: set[str] = field(default_factory=set)
+    answers: dict[str, int] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     questions: dict[tuple[int, int | str], int] = field(default_factory=dict)
     plain: set[str] = field(default_factory=set)
     refused: set[Note] = field(default_factory=set)
     renewed: Counter[str] = field(default_factory=Counter)
-    opened: dict[str, FileTimes] = field(default_factory=dict)
-    written: set[str] = field(default_factory=set)
-    rewritten: set[str] = field(default_factory=set)
+    written: dict[str, Lookup] = field(default_factory=dict)
     is_asked_by_python: bool = False
     is_blind: bool = False
     is_confined: bool = False
@@ -126,30 +124,32 @@ class Found:
         return any(map(is_environment, self.asked))
 
 
-def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
+def found(data: bytes, listed_before: Iterable[str], here: str, logs: Collection[str]) -> Found:
     """What counts of a record.
 
     Args:
         listed_before: folders that the import system listed before that was marked.
-        here: the working directory.
+        here: the working directory, in `new_folders`.
+        logs: files that are open to add to.
 
     Raises:
         ValueError: no recorder writes that.
     """
     all_found = Found()
     imported = {os.path.realpath(folder) for folder in listed_before}
-    absent: set[str] = set()
+    absent = set[str]()
+    root = new_folders(here)[-1]
     lookups = list(parsed(data))
     own, module = lookups[0].thread if lookups else 0, "a module"
-    is_library = False  # libgfortran looks at all streams when it is loaded, and keeps their kinds
+    is_library = False  # libgfortran looks at streams when it is loaded, and keeps what they are
     for lookup, is_import, is_loading, is_warmed in counted(lookups):
         path = lookup.path
         if lookup.call == "open":
             module = path if path.endswith(_MODULES) else module
             is_library = ".so" in path
         if lookup.call in ("stream", "input"):
-            is_of_load = is_loading and not (is_library and lookup.call == "stream")
-            if is_of_load and (lookup.thread == own or not _is_program(lookup.thread, lookups)):
+            is_asked = is_loading and not is_library
+            if is_asked and (lookup.thread == own or not _is_program(lookup.thread, lookups)):
                 _note_stream(all_found, lookup, module)
             continue
         if lookup.call in _ASKED:
@@ -168,20 +168,24 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
                 which = lookup.flags if of_stream else _STREAMS.index(_TERMINAL)
                 all_found.questions[_IS_TERMINAL, which] = 0  # the build has none
             continue
-        if not path.startswith("/") or f"{path}/".find(_CACHE) >= 0:
+        is_of_cache = CACHE in f"{path}/" and (lookup.call != "open" or ".pyc" in path)
+        if is_of_cache or not path.startswith("/"):
             continue
         if f"{path}/".startswith(f"{here}/"):
             if is_loading:
                 _note_relative(all_found, lookup, path[len(here) + 1 :], module, is_import)
+        elif f"{here}/".startswith(f"{path}/") and path.startswith(root):
+            if lookup.call == "list" or writes(lookup):
+                all_found.refused.add(Note("folder", module))
         elif f"{path}/".startswith(OF_THE_KERNEL):
             if is_loading and not is_warmed and not path.endswith(_MAPS):
                 is_child = lookup.thread != own
                 of_self = lookup._replace(path=path.replace(f"/proc/{own}/", "/proc/self/", 1))
                 _note_kernel(all_found, of_self, module, is_child=is_child)
         elif writes(lookup):
-            all_found.written.add(path)
-            if lookup.flags & _MAY_READ == os.O_RDWR and stat.S_ISREG(lookup.mode):
-                all_found.opened.setdefault(path, _times(lookup))
+            all_found.written.setdefault(path, lookup)
+            if lookup.error in NOT_THERE:
+                absent.add(path)
         elif lookup.error in NOT_THERE:
             absent.add(path)
         elif lookup.call in _OF_LOAD:
@@ -190,13 +194,19 @@ def found(data: bytes, listed_before: Iterable[str], here: str) -> Found:
         elif lookup.call == "list":
             if not (path in imported if is_import is None else is_import):
                 _note_listing(all_found, path, lookup.names)
-        elif not lookup.error:
+        elif lookup.error:  # what says no: a folder, or links
+            all_found.questions[_KIND, path] = 0
+        else:
             _note_there(all_found, lookup)
             if is_loading:
                 _note_state(all_found, lookup)
     made = {lookup.path for lookup in lookups if writes(lookup)}  # by a rehearsal, too
-    _look_upward(all_found, absent, here)
-    _settle(all_found, absent - made)
+    _note_written(all_found, logs)
+    _look_upward(all_found, absent, PurePath(here), root)
+    for path in made & all_found.listed.keys():
+        if times_of(path) == MISSING:
+            del all_found.listed[path]
+    _settle(all_found, {path for path in absent if path not in made or times_of(path) == MISSING})
     return all_found
 
 
@@ -237,20 +247,23 @@ def _note_kernel(all_found: Found, lookup: Lookup, module: str, *, is_child: boo
     path = lookup.path
     if lookup.call == "open" and _is_renewed(all_found, path, module):
         return
-    if lookup.error in NOT_THERE or lookup.call in ("stat", "lstat"):
+    is_file = lookup.call in ("list", "readlink") or stat.S_ISREG(lookup.mode)
+    if lookup.call == "access" and lookup.flags and not lookup.error:
+        _note_access(all_found, lookup)
+    elif lookup.error or lookup.call in ("stat", "lstat", "access") or not is_file:
         if not writes(lookup):
             all_found.questions[_KIND, path] = stat.S_IFMT(lookup.mode)
-    elif lookup.call == "access" and lookup.flags:
-        _note_access(all_found, lookup)
     elif lookup.call == "list" and not path.startswith("/proc/"):
         _note_listing(all_found, path, lookup.names)
     elif lookup.call in ("list", "readlink"):
         if not is_child and path not in _OWN_LINKS:
             all_found.asked.add(path)
-    elif lookup.call == "open" and not lookup.error and stat.S_ISREG(lookup.mode):
+    elif lookup.call == "open":
         if is_environment(path):
             all_found.is_asked_by_python |= bool(lookup.flags & os.O_CLOEXEC)
-        (all_found.answers if path.startswith(_ANSWERS) else all_found.asked).add(path)
+            all_found.asked.add(path)
+        elif all_found.answers.setdefault(path, lookup.names) != lookup.names:
+            all_found.asked.add(path)
 
 
 def _note_access(all_found: Found, lookup: Lookup) -> None:
@@ -278,7 +291,8 @@ def _note_relative(
     all_found: Found, lookup: Lookup, name: str, module: str, is_import: bool | None
 ) -> None:
     """The working directory is empty: what was not there must not be in the program's, either."""
-    if not name and (lookup.call != "list" or is_import):
+    is_asked = lookup.flags if lookup.call == "access" else lookup.call == "list" and not is_import
+    if not name and not is_asked:
         return
     if not name or writes(lookup) or not lookup.error:
         all_found.refused.add(Note("folder", module))
@@ -286,17 +300,23 @@ def _note_relative(
         all_found.missing.setdefault(".", set()).add(f"./{name}")
 
 
-def _look_upward(all_found: Found, absent: set[str], here: str) -> None:
+def _look_upward(all_found: Found, absent: set[str], here: PurePath, root: str) -> None:
     """Names that were looked for in the folders above, too: `^/` has each program's searched."""
-    above = os.path.dirname(here)  # noqa: PTH120
     missing = all_found.missing.get(".", set())
-    for name in [one[2:] for one in missing]:
-        path = os.path.join(above, name)  # noqa: PTH118
-        if path in absent:
+    names = {one[2:] for one in missing}
+    for path in [path for path in absent if path.startswith(root)]:
+        absent.discard(path)
+        above = next(str(one) for one in here.parents if path.startswith(f"{one}/"))
+        name = path[len(above) + 1 :]
+        if name in names:
             missing.add(f"^/{name}")
-            absent.discard(path)
-        elif above != "/" and (path in all_found.files or path in all_found.folders):
+        else:
             all_found.refused.add(Note("folder", path))
+    for name in names:
+        for path in (str(above / name) for above in here.parents if f"^/{name}" in missing):
+            absent.discard(path)
+            if path in all_found.files or path in all_found.folders:
+                all_found.refused.add(Note("folder", path))
 
 
 def _note_listing(all_found: Found, path: str, names: int) -> None:
@@ -314,28 +334,39 @@ def _note_there(all_found: Found, lookup: Lookup) -> None:
         all_found.folders.add(path)
     elif stat.S_ISLNK(lookup.mode):
         all_found.links[path] = ""
+    else:
+        all_found.questions[_KIND, path] = stat.S_IFMT(lookup.mode)
+
+
+def _note_written(all_found: Found, logs: Collection[str]) -> None:
+    """What is as it was before the load wrote counts like all else: it would not be made."""
+    for path, lookup in list(all_found.written.items()):
+        if path in logs or is_changed(lookup):
+            continue
+        del all_found.written[path]
+        if lookup.flags & _MAY_READ == os.O_RDWR and stat.S_ISREG(lookup.mode):
+            all_found.files.setdefault(path, _times(lookup))
+        elif not lookup.error:
+            all_found.questions[_KIND, path] = stat.S_IFMT(lookup.mode)
+        if lookup.error or lookup.call == "open":  # where it has not been, or is opened
+            place = os.path.dirname(path) if lookup.error else path  # noqa: PTH120
+            may_be = os.access(place, os.W_OK) * os.W_OK | os.W_OK << _ASKED_AT
+            _note_access(all_found, lookup._replace(path=place, names=may_be))
 
 
 def _times(lookup: Lookup) -> FileTimes:
-    return lookup.path, lookup.changed_ns, lookup.size, lookup.inode, lookup.device
+    changed_ns, size, inode, device = lookup.times
+    return lookup.path, changed_ns, size, inode, device
 
 
 def _settle(all_found: Found, absent: set[str]) -> None:
     """Follow links, compare with what is there now, and leave out what the load has written."""
     modules = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    for path, times in all_found.opened.items():
-        if tuple(times_of(path)) == times[1:]:
-            all_found.written.discard(path)
-            all_found.files.setdefault(path, times)
-    for path in (all_found.written & all_found.files.keys()) - modules:
-        all_found.rewritten.add(path)
+    for path in (all_found.written.keys() & all_found.files.keys()) - modules:
         del all_found.files[path]
     for path, times in all_found.files.items():
         if tuple(times_of(path)) != times[1:]:
             all_found.changed.add(path)
-    for path in all_found.written & all_found.listed.keys():
-        if times_of(path) == MISSING:  # made, and removed
-            del all_found.listed[path]
     resolve = _Resolver(all_found.links)
     for path in (*all_found.files, *all_found.folders, *all_found.links):
         resolve(path)
@@ -349,7 +380,7 @@ def _settle(all_found: Found, absent: set[str]) -> None:
             all_found.missing.setdefault(above, set()).add(real)
     all_found.links = {path: target for path, target in all_found.links.items() if target}
     _forget_written(all_found)
-    all_found.changed -= all_found.written - modules
+    all_found.changed -= all_found.written.keys() - modules
 
 
 def _forget_written(all_found: Found) -> None:

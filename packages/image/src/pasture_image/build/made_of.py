@@ -25,7 +25,6 @@ from pasture_image.inside.recording import Sought
 
 _HERE = "."
 _MAX = (1 << 64) - 1
-_PAGE_BYTES = 4096
 _TICK_NS = 2_000_000_000
 """No file system has longer ones."""
 _START_FILES = ("*.pth", "*.start") if sys.version_info >= (3, 15) else ("*.pth",)
@@ -55,7 +54,6 @@ def made_of(
     of_mapped = [file_times(path) for path in mapped]
     libraries = {one.path: one for one in _files(stub, of_mapped)}
     opened = [file_times(path) for path in open_files if Path(path).is_file()]
-    answers = _answers(found)
     folders = _folders(found, _names(sought, order.folder))
     now = {path: file_times(path) for path in found.files.keys() & found.changed}
     archives = [file_times(path) for path in _names(sought, order.folder) if Path(path).is_file()]
@@ -66,14 +64,18 @@ def made_of(
         if is_mapped or file[1:] == tuple(MISSING):
             del files[path]
     return MadeOf(
-        order.facts,
+        tuple(fact.value for fact in host.facts(stub)),
         libraries,
         _files(stub, (file for _, file in sorted(files.items()))),
         folders,
         {
             **{(LINK, path): content_sum(os.fsencode(to)) for path, to in found.links.items()},
             **{(LINK, path): 0 for path in found.plain - found.links.keys()},
-            **{(ANSWER, path): known for path, known in answers.items()},
+            **{
+                (ANSWER, path): said
+                for path, said in found.answers.items()
+                if path not in found.asked
+            },
             **{k: v for k, v in found.questions.items() if _counts(k[1], found, sought)},
         },
     )
@@ -108,10 +110,7 @@ def _folders(found: Found, names: Mapping[str, set[str]]) -> tuple[Folder, ...]:
     times |= {_HERE: (0, 0)} if _HERE in paths else {}  # another one for each program
     times |= {path: (0, 0) for path in times if path.startswith(OF_THE_KERNEL)}
     sums = {path: _sum_of_names(path) for path in found.listed}
-    for path, before in found.listed.items():
-        if sums.get(path) != before:
-            written = any(os.path.dirname(one) == path for one in found.written)  # noqa: PTH120
-            (found.rewritten if written else found.changed).add(path)
+    found.changed |= {path for path, before in found.listed.items() if sums.get(path) != before}
     missing = {path: {one for one in absent if path == _HERE or times_of(one) == MISSING}
                for path, absent in found.missing.items()}  # fmt: skip
     found.changed.update(*(found.missing[path] - absent for path, absent in missing.items()))
@@ -124,7 +123,7 @@ def _folders(found: Found, names: Mapping[str, set[str]]) -> tuple[Folder, ...]:
             if path in names and path != _HERE
             else (),
             tuple(sorted(missing.get(path, ()))),
-            sums.get(path) if path not in found.rewritten else None,
+            sums.get(path),
         )
         for path, last_change in times.items()
     )
@@ -158,33 +157,18 @@ def _kind(path: str) -> int:
         return 0
 
 
-def _answers(found: Found) -> dict[str, int]:
-    """What the kernel says twice in the same way; as src/stub/content.c, content_sum_of_answer."""
-    first, second = ({path: _first_page(path) for path in sorted(found.answers)} for _ in range(2))
-    found.asked |= {path for path, text in first.items() if text != second[path] or text is None}
-    return {path: content_sum(text) for path, text in first.items()
-            if text is not None and path not in found.asked}  # fmt: skip
-
-
-def _first_page(path: str) -> bytes | None:
-    try:
-        number = os.open(path, os.O_RDONLY)
-        try:
-            return os.read(number, _PAGE_BYTES)
-        finally:
-            posix.close(number)
-    except OSError:
-        return None
+def ask_again(order: Order, found: Found) -> None:
+    """Note which files of the kernel say something else now, to a process of the stub."""
+    now = host.sums(stub_of(order.python), found.answers)
+    found.asked |= {path for path, said in found.answers.items() if now.get(path, 0) != said}
 
 
 def _files(stub: Path, files: Iterable[FileTimes]) -> tuple[File, ...]:
-    found = {
-        path: (size, os.access(path, os.R_OK, effective_ids=True)) for path, _, size, *_ in files
-    }
-    sums = host.sums(stub, (path for path, (_, is_readable) in found.items() if is_readable))
+    sizes = {path: size for path, _, size, *_ in files}
+    sums = host.sums(stub, sizes)
     return tuple(
         File(path, size, *_last_change(path), stat.S_IMODE(os.stat(path).st_mode), sums.get(path))  # noqa: PTH116
-        for path, (size, _) in found.items()
+        for path, size in sizes.items()
     )
 
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import platform
-import select
 import subprocess
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture_image.build import host, image_file, leaks
+from pasture_image.build import image_file, leaks
 from pasture_image.build.document import Document, Remark
 from pasture_image.build.process import Build, end_orphans, stub_of
 from pasture_image.inside.memory import read
@@ -26,8 +24,6 @@ from pasture_image.inside.order import Built, Order, Secret
 from pasture_image.inside.start_variables import NAMES, always_read, is_uncounted
 from pasture_tools.proc import processor
 
-MAX_BUILD_S = 1800.0
-"""torch._dynamo takes 40 s of processor time, of which a busy machine gives little."""
 _TRY_TIMEOUT_S = 60.0
 _MAX_BUILDS = 3
 STARTED = "started from the image"
@@ -37,19 +33,10 @@ _ANY_OPTIONS = "_PASTURE_ANY_OPTIONS"
 """As src/stub/main.c reads them."""
 
 
-def named_of(
-    environ: Mapping[str, str], given: Iterable[str], prefixes: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """Names of variables that were named: `NAME`, `NAME=VALUE`, and those that begin so."""
-    begins = tuple(prefixes)
-    found = [name for name in environ if begins and name.startswith(begins)]
-    return (*(one.partition("=")[0] for one in given), *found)
-
-
 def variables(
     environ: Mapping[str, str], given: Iterable[str], prefixes: Iterable[str] = ()
-) -> dict[str, str]:
-    """The environment that an image is made in.
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The environment that an image is made in, and names of those in it that were named.
 
     Args:
         environ: of the caller: what matters to every start is taken from there, and what says where
@@ -57,18 +44,15 @@ def variables(
         given: `NAME`, to be taken from there, too, or `NAME=VALUE`.
         prefixes: all that begin so are taken, too.
     """
-    given = (*named_of(environ, (), prefixes), *given)
     found = {name: value for name, value in always_read(environ).items() if value is not None}
     found |= {
         name: environ[name] for name in leaks.KNOWN & environ.keys() if not is_uncounted(name)
     }
-    for one in given:
-        name, has_value, value = one.partition("=")
-        if has_value:
-            found[name] = value
-        elif name in environ:
-            found[name] = environ[name]
-    return found
+    named = {n: value for n, value in environ.items() if n.startswith(tuple(prefixes))}
+    for name, has_value, value in (one.partition("=") for one in given):
+        if has_value or name in environ:
+            named[name] = value if has_value else environ[name]
+    return found | named, tuple(sorted(named))
 
 
 def build(path: Path, order: Order) -> Document:
@@ -78,8 +62,6 @@ def build(path: Path, order: Order) -> Document:
         ImageFailed: it cannot be made, holds a secret, or no program starts out of it.
     """
     stub = stub_of(order.python)
-    facts = tuple((fact.rule, fact.value) for fact in host.facts(stub))
-    order = replace(order, facts=host.rules(order.cpu, facts))
     built, manifest, pages = _settled(order)
     try:
         document = _document(order, built)
@@ -106,11 +88,12 @@ def _settled(order: Order) -> tuple[Built, int, int]:
     for _ in range(_MAX_BUILDS):
         built, manifest, pages = _made(order)
         before, changed = changed, {*built.changed}
-        if changed <= before:
+        if changed <= before and (not built.left or "made" in order.allow):
             return built, manifest, pages
         os.close(manifest)
         os.close(pages)
-    raise ImageFailed(f"{min(changed)} changes while it is loaded", hint="build it again")
+    hint = "build it again; with --allow made programs get what it was"
+    raise ImageFailed(f"{min(changed)} changes while it is loaded", hint=hint)
 
 
 def _made(order: Order) -> tuple[Built, int, int]:
@@ -123,8 +106,6 @@ def _made(order: Order) -> tuple[Built, int, int]:
         ) from None
     build = Build(order)
     try:
-        if not select.select([build.channel], [], [], MAX_BUILD_S)[0]:
-            raise ImageFailed(f"loading takes more than {MAX_BUILD_S:g} s")
         built, descriptors = build.receive()
     finally:
         build.end()
@@ -165,16 +146,9 @@ def why_not(
         given[_ANY_OPTIONS] = "1"
     try:
         done = subprocess.run(
-            [stub, *(options or ()), "-c", "pass"],
-            env=given,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TRY_TIMEOUT_S,
-            check=False,
-            text=True,
-            errors="replace",
-        )
+            [stub, *(options or ()), "-c", "pass"], env=given, cwd="/", stdin=subprocess.DEVNULL,
+            capture_output=True, timeout=_TRY_TIMEOUT_S, check=False, text=True, errors="replace",
+        )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = [line for line in done.stderr.splitlines() if line.startswith("pasture-python: ")]
@@ -209,8 +183,6 @@ def _document(order: Order, built: Built) -> Document:
         options=order.options,
         preload=order.preload,
         modules=tuple(sorted(built.modules)),
-        seal=built.seal,
-        sizes=built.sizes,
         libraries=built.libraries,
         files=built.files,
         variables=tuple(
@@ -221,7 +193,5 @@ def _document(order: Order, built: Built) -> Document:
         ),
         notes=tuple(Remark(n.code, n.subject, n.sentence) for n in built.notes),
         kernel=f"{platform.release()} {platform.version()}",
-        cpu=order.cpu,
         processor=processor.model() or platform.machine(),
-        processors=os.cpu_count() or 0,
     )

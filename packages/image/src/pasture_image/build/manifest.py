@@ -7,46 +7,23 @@ byte; the offset of a table counts from the first byte of all.
 from __future__ import annotations
 
 import os
-import stat
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 from pasture_image.build.beside import Name
-from pasture_image.build.frozen import FACTS
+from pasture_image.build.frozen import FACTS, LAYOUT, Opened
 from pasture_image.build.regions import ANONYMOUS, OWN, Image
 from pasture_image.inside.start_variables import BEGINNINGS, UNCOUNTED, UNCOUNTED_BEGINNINGS
 
-MAGIC = 0x4654464D475A5350
-"""`PSZGMFTF`: the last character is the version of the layout."""
+MAGIC = 0x4854464D475A5350
+"""`PSZGMFTH`: the last character is the version of the layout."""
 
-LAYOUT = ("start_code", "end_code", "start_data", "end_data", "start_brk", "start_stack")
 _MAX_KERNELS = 6
-HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 2 + 8 + 3 + 4 + 8
+HEAD_FIELDS = 3 + len(FACTS) + len(LAYOUT) + 5 + 1 + 2 * _MAX_KERNELS + 8 + 3 + 4 + 8
 _CHECKSUM_AT = 16
 _IMAGE, _FILE = range(2)
-
-
-def is_appended(flags: int) -> bool:
-    """Whether flags of open(2) are those of a log: each program adds to what is there by then."""
-    return flags & (os.O_ACCMODE | os.O_APPEND) == os.O_WRONLY | os.O_APPEND
-
-
-@dataclass(frozen=True, slots=True)
-class OpenFile:
-    """A file that is open in the image under a certain number.
-
-    Attributes:
-        flags: of open(2).
-        offset: where in the file it is.
-    """
-
-    number: int
-    path: str
-    flags: int
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +110,13 @@ class MadeOf:
     """What an image was made of, as it is compared at each start (`made_of`).
 
     Attributes:
-        facts: of the machine: rule and value.
+        facts: of the machine (`host`).
         libraries: the files that are mapped, by path.
         questions: the answer to each by its number and argument, which may be a path
             (src/stub/question.c).
     """
 
-    facts: tuple[tuple[int, int], ...] = ()
+    facts: tuple[int, ...] = ()
     libraries: Mapping[str, File] = field(default_factory=dict)
     files: tuple[File, ...] = ()
     folders: tuple[Folder, ...] = ()
@@ -166,10 +143,9 @@ class _Tables:
 def write_manifest(
     image: Image,
     facts: Mapping[str, int],
-    layout: Mapping[str, int],
     auxiliary_vector: bytes,
     needs: Needs,
-    open_files: Sequence[OpenFile],
+    open_files: Sequence[Opened],
     image_bytes: int,
     made_of: MadeOf,
 ) -> bytes:
@@ -179,11 +155,11 @@ def write_manifest(
         image_bytes: up to the end of its pages.
 
     Raises:
-        OSError: a mapped file is gone.
+        OSError: the kernel maps more into a process than is known.
     """
     tables = _Tables(8 * HEAD_FIELDS)
     sources = tables.add(_sources(image.sources, image_bytes, made_of, tables))
-    regions = tables.add(_regions(image))
+    regions = tables.add(b"".join(struct.pack("<3Q4I", *region) for region in image.regions))
     files = tables.add(_open_files(open_files, tables))
     auxiliary = tables.add(auxiliary_vector)
     rules = tables.add(_texts(needs.rules()))
@@ -192,19 +168,16 @@ def write_manifest(
     folder_rows, name_rows = _names(needs.names, tables)
     folders, names = tables.add(folder_rows), tables.add(name_rows)
     of_files = [(len(rows), tables.add(b"".join(rows))) for rows in _made_of(made_of, tables)]
-    stack = image.stack
     kernels = [number for m in image.kernels for number in (m.start, m.length)]
     if len(kernels) > 2 * _MAX_KERNELS:
         raise OSError("the kernel maps more into a process than is known")
     head = (
         *(MAGIC, 0, 0),
-        *(facts[name] for name in FACTS),
-        *(layout[name] for name in LAYOUT),
-        *(stack.end, stack.limit_bytes, stack.length, stack.source, stack.offset),
+        *(facts[name] for name in (*FACTS, *LAYOUT)),
+        *image.stack,
         len(image.kernels),
         *kernels,
         *[0] * (2 * _MAX_KERNELS - len(kernels)),
-        *image.vdso,
         *(len(image.sources), sources, len(image.regions), regions),
         *(len(open_files), files),
         *(len(auxiliary_vector), auxiliary),
@@ -220,21 +193,14 @@ def write_manifest(
 
 
 def checksum(data: bytes | bytearray) -> int:
-    """As src/stub/manifest.c, manifest_checksum; the length is a multiple of 8."""
-    words = list(struct.unpack(f"<{len(data) // 8}Q", data))
-    words[_CHECKSUM_AT // 8] = 0
-    return _sum(len(data), words)
+    """As src/stub/manifest.c, manifest_checksum."""
+    return content_sum(bytes(data[:_CHECKSUM_AT]) + bytes(8) + data[_CHECKSUM_AT + 8 :])
 
 
 def content_sum(data: bytes) -> int:
     """As src/stub/manifest.c, manifest_sum: a checksum of any bytes, all of them."""
-    padded = data + bytes(-len(data) % 8)
-    return _sum(len(data), struct.unpack(f"<{len(padded) // 8}Q", padded))
-
-
-def _sum(length: int, words: Iterable[int]) -> int:
-    found = length
-    for word in words:
+    found, padded = len(data), data + bytes(-len(data) % 8)
+    for word in struct.unpack(f"<{len(padded) // 8}Q", padded):
         found = (found ^ word) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
         found ^= found >> 32
     return found
@@ -267,14 +233,11 @@ def _sources(sources: Sequence[str], image_bytes: int, made_of: MadeOf, tables: 
     return bytes(rows)
 
 
-def _open_files(files: Iterable[OpenFile], tables: _Tables) -> bytes:
-    rows = bytearray()
-    for file in files:
-        status = Path(file.path).stat()
-        special = status.st_rdev if stat.S_ISCHR(status.st_mode) else 0
-        place = tables.text(file.path)
-        rows += struct.pack("<5Q", file.number, file.flags, file.offset, place, special)
-    return bytes(rows)
+def _open_files(files: Iterable[Opened], tables: _Tables) -> bytes:
+    return b"".join(
+        struct.pack("<4Q", one.number, one.flags, one.offset, tables.text(one.path))
+        for one in files
+    )
 
 
 def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[list[bytes], ...]:
@@ -293,20 +256,11 @@ def _made_of(made_of: MadeOf, tables: _Tables) -> tuple[list[bytes], ...]:
         for f in made_of.folders
     )
     return (
-        [struct.pack("<2Q", *fact) for fact in made_of.facts],
+        [struct.pack("<Q", fact) for fact in made_of.facts],
         [struct.pack("<7Q", *row) for row in dated],
         [struct.pack("<8Q", *row) for row in folders],
         [
             struct.pack("<3Q", number, text(about) if isinstance(about, str) else about, answer)
             for (number, about), answer in made_of.questions.items()
         ],
-    )
-
-
-def _regions(image: Image) -> bytes:
-    return b"".join(
-        struct.pack(
-            *("<3Q4I", r.start, r.length, r.offset, r.source, r.protection, r.flags, r.advice)
-        )
-        for r in image.regions
     )

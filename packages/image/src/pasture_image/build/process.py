@@ -1,29 +1,29 @@
 """The process that makes an image: started, listened to, and ended.
 
-It runs under a recorder (src/stub/record.c), and has descriptors of a socket and of standard error
-alone. Of the image's environment it has what matters to every start, and asks for the rest
-(`variables`).
+It runs under a recorder (src/stub/record.c), and has descriptors of a socket, of files in memory
+(`FILES`) and of standard error alone. Of the image's environment it has what matters to every
+start, and asks for the rest (`variables`).
 """
 
 from __future__ import annotations
 
+import dataclasses
+import marshal
 import os
 import secrets
-import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 from pasture.errors import ImageFailed
 from pasture.proc import memory_file
 from pasture.proc.tree import children
-from pasture_image.inside import environment
-from pasture_image.inside.order import Built, Order, receive_built, send
+from pasture_image.inside import environment, memory
+from pasture_image.inside.order import Built, Order, receive_built
 from pasture_image.inside.start_variables import started_with
 
 _PROGRAM = """\
@@ -46,17 +46,16 @@ elif stopping:
 """What it imports last comes into no image: the process that is copied has been forked by then.
 `__main__` stays as empty as a program finds it. Since 3.13 `linecache` has this text, which
 tracebacks would show for all code without a file: the next import has another module."""
-_TIMEOUT_S = 20.0
+_MAX_BUILD_S = 1800.0
+"""torch._dynamo takes 40 s of processor time, of which a busy machine gives little."""
 _MAX_ROUNDS = 1000
 STUB = "pasture-python"
+FILES = ("order", "environment", "record", "output", "errors")
+"""In memory, and the builder's from its start."""
 
 
 class Build:
-    """A process that makes an image.
-
-    Attributes:
-        channel: to it; can be read when it has something to say, or has ended.
-    """
+    """A process that makes an image."""
 
     def __init__(self, order: Order) -> None:
         """Start it; what modules print goes to standard error.
@@ -64,90 +63,73 @@ class Build:
         Raises:
             ImageFailed: it cannot be started.
         """
-        order = replace(order, folder=_folder())
-        self._folder = order.folder
-        self.channel, theirs = socket.socketpair()
-        self._record = memory_file.create("pasture-record")
-        command = [
-            *(str(stub_of(order.python)), "--pasture-record", str(self._record)),
-            *(order.python, *order.options, "-c", _PROGRAM, str(theirs.fileno())),
-        ]
+        recorder = str(stub_of(order.python)), "--pasture-record"
+        self._temporary, folder = _folders()
+        order = dataclasses.replace(order, folder=folder)
+        self._channel, theirs = socket.socketpair()
+        files: list[int] = []
         try:
+            files += (memory_file.create(f"pasture-{name}") for name in FILES)
+            record = os.dup(files[FILES.index("record")])
+            files.append(record)
+            memory.fill(files[0], marshal.dumps(dataclasses.asdict(order.for_builder)))
+            environment.write(order.environ, files[1])
+            given = ",".join(map(str, (theirs.fileno(), *files[:-1])))
             self.process = subprocess.Popen(
-                command,
-                env=_environ(order),
-                pass_fds=[theirs.fileno(), self._record],
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr.fileno(),
-                stderr=sys.stderr.fileno(),
-                cwd=order.folder,
-                start_new_session=True,
-            )
+                (*recorder, str(record), order.python, *order.options, "-c", _PROGRAM, given),
+                env=_environ(order), pass_fds=[theirs.fileno(), *files],
+                stdin=subprocess.DEVNULL, stdout=sys.stderr.fileno(), stderr=sys.stderr.fileno(),
+                cwd=order.folder, start_new_session=True,
+            )  # fmt: skip
         except (OSError, ValueError) as error:
-            self.channel.close()
-            self._remove_folders()
-            os.close(self._record)
+            self._channel.close()
+            self._temporary.cleanup()
             raise ImageFailed(f"{order.python} cannot be started: {error}") from None
         finally:
             theirs.close()
-        try:
-            self._send(order)
-        except ConnectionError:  # it has ended, or does now, and `receive` says so
-            self.channel.shutdown(socket.SHUT_WR)
-        except OSError as error:
-            self.end()
-            raise ImageFailed(f"{order.python} cannot get what to load: {error}") from None
-        finally:
-            os.close(self._record)
-
-    def _send(self, order: Order) -> None:
-        environ = memory_file.create("pasture-environment")
-        try:
-            environment.write(order.environ, environ)
-            send(self.channel, order.for_builder, [environ, self._record])
-        finally:
-            os.close(environ)
+            for number in files:
+                os.close(number)
 
     def receive(self) -> tuple[Built, list[int]]:
-        """What it made, with the descriptors of manifest and pages; the process is gone then."""
-        self.channel.settimeout(_TIMEOUT_S)
+        """What it made, with the descriptors of manifest and pages.
+
+        Raises:
+            ImageFailed: it has ended without that, or takes too long.
+        """
+        self._channel.settimeout(_MAX_BUILD_S)
         try:
-            return receive_built(self.channel)
-        except (OSError, EOFError, ValueError, RecursionError):
-            return Built(
-                problem="the process that loads the modules ended",
+            return receive_built(self._channel)
+        except TimeoutError:
+            raise ImageFailed(f"loading takes more than {_MAX_BUILD_S:g} s") from None
+        except (OSError, EOFError, ValueError, TypeError, RecursionError):
+            raise ImageFailed(
+                "the process that loads the modules ended",
                 hint="see what it said above; PYTHONPATH names the folders of modules of your own",
-            ), []
-        finally:
-            self.end()
+            ) from None
 
     def end(self) -> None:
         """End it, whatever it does, with all processes of its group."""
-        self.channel.close()
+        self._channel.close()
         if self.process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
-        self._remove_folders()
-
-    def _remove_folders(self) -> None:
-        for folder in (self._folder, f"{self._folder}-2"):
-            shutil.rmtree(folder, ignore_errors=True)
+        self._temporary.cleanup()
 
 
-def _folder() -> str:
-    """A new, empty folder, of a name that is nowhere else; with a deeper one for a second load.
+def _folders() -> tuple[tempfile.TemporaryDirectory[str], str]:
+    """New, empty folders (`new_folders`), and the deepest; they go with the first, in any case.
 
     Raises:
-        ImageFailed: it cannot be made.
+        ImageFailed: they cannot be made.
     """
-    name = f"{tempfile.gettempdir()}/pasture-{secrets.token_hex(8)}"
     try:
-        for folder in (name, f"{name}-2", f"{name}-2/{Path(name).name}-2"):
-            os.mkdir(folder, 0o700)  # noqa: PTH102
+        temporary = tempfile.TemporaryDirectory(prefix="pasture-", ignore_cleanup_errors=True)
+        deepest = Path(temporary.name).resolve().joinpath(*(secrets.token_hex(8) for _ in range(2)))
+        deepest.mkdir(0o700, parents=True)
     except OSError as error:
-        raise ImageFailed(f"{name} cannot be made: {error.strerror}") from None
-    return os.path.realpath(name)
+        raise ImageFailed(f"a temporary folder cannot be made: {error.strerror}") from None
+    return temporary, str(deepest)
 
 
 def _environ(order: Order) -> dict[str, str]:

@@ -7,14 +7,13 @@ and that can be imported by themselves. What the program did before its imports 
 
 from __future__ import annotations
 
-import json
+import ast
 import os
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pasture.errors import ImageFailed, UsageError
 from pasture.trust import foreign_files
@@ -22,33 +21,46 @@ from pasture_image.build.interpreter import python
 
 _TIMEOUT_S = 300.0
 _WATCH = """\
-import atexit, json, os, sys
+import atexit, os, sys
 del os.environ["PYTHONPATH"]; os.environ.update({own!r})
-_pid, _file, _seen, _set = os.getpid(), {file!r}, [], []
+sys.path[:] = [one for one in sys.path if one != os.path.dirname(__file__)]
+_own = sys.modules.pop("sitecustomize")
+try:
+    import sitecustomize
+except ImportError:
+    sys.modules["sitecustomize"] = _own
+_pid, _file, _started, _early, _set = os.getpid(), {file!r}, dict(), [], []
+def _names():
+    return [*dict.fromkeys(one for one in (*_started, *sys.modules) if type(one) is str)]
 def _hear(event, args):
-    if event == "import" and args[0] not in _seen:
-        _seen.append(args[0])
+    if event == "import":
+        _started[args[0]] = None
     elif event in ("os.putenv", "os.unsetenv", "os.chdir"):
         frame = sys._getframe(1)
         while frame and frame.f_globals.get("__name__") in ("os", "_collections_abc"):
             frame = frame.f_back
         if frame and frame.f_globals.get("__name__") == "__main__":
-            _set.append((event, [os.fsdecode(one) for one in args], len(_seen)))
+            what = args[0]  # chdir takes descriptors, too
+            _set.append((event, what if type(what) is int else os.fsdecode(what)))
+            _early or _early.extend(_names())
 def _write():
     if os.getpid() == _pid:
         with open(_file, "w") as file:
-            json.dump((_seen, _set), file)
+            file.write(ascii((_early or _names(), _set)))
 sys.addaudithook(_hear)
 atexit.register(_write)
 """
+"""Modules in the order in which imports began, and then those that `importlib` was asked for. It
+imports nothing that the program may not."""
 _TRY = """\
 import sys, os
 sys.path[:] = [one for one in sys.path if one]
 found = []
 for name in sys.stdin.read().split():
     try:
-        if name not in sys.modules:
+        if name not in sys.modules and name not in sys.builtin_module_names:
             __import__(name)
+            sys.modules[name]
             found.append(name)
     except (Exception, SystemExit):
         pass
@@ -93,17 +105,19 @@ def watched(command: Sequence[str]) -> str:
                 f"nothing was seen of {command[0]}, which ended with status {done.returncode}",
                 hint="give the command of a Python program that ends by itself",
             )
-        return _text(command, *json.loads(seen.read_text()))
+        return _text(command, *ast.literal_eval(seen.read_text()))
 
 
-def _text(command: Sequence[str], names: list[str], changes: list[Any]) -> str:
-    early = min((at for _, _, at in changes), default=len(names))
-    before = [name for name in names[:early] if not name.startswith(("_", "pasture"))]
-    lines = [f"# the recipe of: {shlex.join(command)}"]
-    for event, args, at in changes:
-        what = f"os.environ[{args[0]!r}]" if "env" in event else f"os.chdir({args[0]!r})"
-        lines.append(f"# after {at} modules it changes {what}: those behind are left out")
-    if not (loadable := _loadable(before)):
+def _text(command: Sequence[str], names: list[str], changes: list[tuple[str, str]]) -> str:
+    lines = ["# the recipe of: " + shlex.join(command).replace("\n", "\\n")]
+    for event, what in changes:
+        what = f"os.environ[{what!r}]" if "env" in event else f"os.chdir({what!r})"
+        lines.append(f"# it changes {what}: modules that it imports after that are left out")
+    loadable = _loadable(
+        name for name in names
+        if name.replace(".", "").isidentifier() and not name.startswith(("_", "pasture"))
+    )  # fmt: skip
+    if not loadable:
         raise ImageFailed("the program imports nothing that can be kept", hint="build no image")
     return "\n".join((*lines, *(f"--preload {name}" for name in loadable), ""))
 

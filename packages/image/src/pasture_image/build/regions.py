@@ -11,8 +11,9 @@ from __future__ import annotations
 import mmap
 import os
 import resource
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from pasture.errors import ImageFailed
 from pasture.proc.maps import Mapping
@@ -41,9 +42,8 @@ _OF_KERNEL = ("[vvar", "[vdso")
 """The kernel maps them into each process: the vDSO and its data."""
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Memory to be mapped.
+class Region(NamedTuple):
+    """Memory to be mapped; a row of src/stub/manifest.h.
 
     Attributes:
         source: index of a file; `ANONYMOUS` without one.
@@ -54,15 +54,14 @@ class Region:
 
     start: int
     length: int
-    source: int
     offset: int
+    source: int
     protection: int
     flags: int
     advice: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(NamedTuple):
     """The stack of the only thread, which must stay one mapping that can grow.
 
     Attributes:
@@ -87,27 +86,12 @@ class Image:
     Attributes:
         sources: paths of files; `OWN` is the one with the pages that were written.
         kernels: mappings of the kernel's own, in the order of addresses.
-        vdso: which of them it is, and where a copy is in `OWN`; the first is their number for none.
-        sizes: bytes of the regions with such pages, by what they are.
     """
 
     regions: tuple[Region, ...]
     stack: Stack
     sources: tuple[str, ...]
     kernels: tuple[Mapping, ...]
-    vdso: tuple[int, int]
-    sizes: dict[str, int]
-
-
-class _Sources:
-    def __init__(self) -> None:
-        self._index: dict[str, int] = {}
-
-    def of(self, source: str) -> int:
-        return self._index.setdefault(source, len(self._index))
-
-    def all(self) -> tuple[str, ...]:
-        return tuple(self._index)
 
 
 class Copy:
@@ -121,9 +105,8 @@ class Copy:
             file: descriptor of the new file, which is empty.
         """
         self._frozen, self._file = frozen, file
-        self._sources = _Sources()
+        self._sources: dict[str, int] = {}
         self._end = OS_PAGE_BYTES  # the header of a file
-        self._sizes = dict.fromkeys(("heap", "other anonymous memory", "libraries", "stack"), 0)
 
     def take(self) -> Image:
         """Copy all of it.
@@ -134,11 +117,9 @@ class Copy:
         stack_pointer = self._frozen.facts["stack_pointer"]
         regions: list[Region] = []
         kernels: list[Mapping] = []
-        stack, vdso = None, None
+        stack = None
         for mapping in self._frozen.mappings():
             if mapping.path.startswith(_OF_KERNEL):
-                if mapping.path.startswith("[vdso"):
-                    vdso = len(kernels), self._write(mapping.start, mapping.length)
                 kernels.append(mapping)
             elif mapping.start <= stack_pointer < mapping.end:
                 stack = self._stack(mapping, stack_pointer)
@@ -147,14 +128,8 @@ class Copy:
         if stack is None:
             raise ImageFailed("the stack of the process cannot be found")
         os.ftruncate(self._file, self._end)
-        return Image(
-            tuple(_joined(regions)),
-            stack,
-            self._sources.all(),
-            tuple(kernels),
-            vdso or (len(kernels), 0),
-            self._sizes,
-        )
+        sources = tuple(self._sources)
+        return Image(tuple(_joined(regions)), stack, sources, tuple(kernels))
 
     def _stack(self, mapping: Mapping, stack_pointer: int) -> Stack:
         limit_bytes, _ = resource.getrlimit(resource.RLIMIT_STACK)
@@ -164,8 +139,7 @@ class Copy:
             )
         start = stack_pointer & -OS_PAGE_BYTES
         offset = self._write(start, mapping.end - start)
-        source = self._sources.of(OWN)
-        self._sizes["stack"] += mapping.end - start
+        source = self._source(OWN)
         return Stack(mapping.end, limit_bytes, mapping.end - start, source, offset)
 
     def _regions(self, mapping: Mapping) -> Iterator[Region]:
@@ -177,50 +151,49 @@ class Copy:
         for begin, length in runs:
             start = mapping.start + begin
             offset = self._write(start, length)
-            self._sizes[_kind(mapping)] += length
-            yield replace(
-                base,
+            yield base._replace(
                 start=start,
                 length=length,
-                source=self._sources.of(OWN),
+                source=self._source(OWN),
                 offset=offset,
                 flags=base.flags & ~MAP_ANONYMOUS,
             )
         for first, last in _grouped(guards, gap_os_pages=1):
             start = mapping.start + OS_PAGE_BYTES * first
             length = OS_PAGE_BYTES * (last + 1 - first)
-            yield replace(base, start=start, length=length, advice=_GUARD)
+            yield base._replace(start=start, length=length, advice=_GUARD)
 
     def _base(self, mapping: Mapping) -> Region:
         """The mapping without what the process has written to it."""
+        self._require_lasting_file(mapping)
         flags, source, offset = MAP_PRIVATE | MAP_ANONYMOUS, ANONYMOUS, 0
-        if mapping.permissions[3] == "s":
-            self._require_readable_file(mapping)
         if _is_file(mapping):
             flags = MAP_SHARED if mapping.permissions[3] == "s" else MAP_PRIVATE
-            source, offset = self._file_of(mapping), mapping.offset
+            source, offset = self._source(mapping.path), mapping.offset
         if "dp" in mapping.flags:
             flags = MAP_DROPPABLE | MAP_ANONYMOUS
         if "nr" in mapping.flags:
             flags |= MAP_NORESERVE
         advice = next((number for flag, number in _ADVICE.items() if flag in mapping.flags), 0)
         protection = _protection(mapping.permissions)
-        return Region(mapping.start, mapping.length, source, offset, protection, flags, advice)
+        return Region(mapping.start, mapping.length, offset, source, protection, flags, advice)
 
-    def _file_of(self, mapping: Mapping) -> int:
-        if mapping.path.endswith(" (deleted)"):
+    def _source(self, path: str) -> int:
+        return self._sources.setdefault(path, len(self._sources))
+
+    def _require_lasting_file(self, mapping: Mapping) -> None:
+        """Of what is shared, that it is a file that nothing writes to."""
+        is_file, is_deleted = _is_file(mapping), mapping.path.endswith(" (deleted)")
+        is_lasting = is_file and not is_deleted and "w" not in mapping.permissions
+        if mapping.permissions[3] == "s" and not is_lasting:
+            raise ImageFailed(
+                f"memory is shared with other processes: {mapping.path or 'without a name'}",
+                hint="a preloaded module has made it; do not preload that one",
+            )
+        if is_file and is_deleted:
             raise ImageFailed(
                 f"a mapped file was deleted: {mapping.path}",
                 hint="start it again; if that does not help, do not preload what maps the file",
-            )
-        return self._sources.of(mapping.path)
-
-    def _require_readable_file(self, mapping: Mapping) -> None:
-        path = mapping.path
-        if "w" in mapping.permissions or not _is_file(mapping) or path.endswith(" (deleted)"):
-            raise ImageFailed(
-                f"memory is shared with other processes: {path or 'without a name'}",
-                hint="a preloaded module has made it; do not preload that one",
             )
 
     def _runs(self, mapping: Mapping, base: Region, guards: list[int]) -> list[tuple[int, int]]:
@@ -242,7 +215,9 @@ class Copy:
 
     def _is_zero(self, mapping: Mapping, os_page: int, guards: list[int]) -> bool:
         try:
-            return self._read(mapping.start + os_page * OS_PAGE_BYTES, OS_PAGE_BYTES) == _ZERO
+            return (
+                self._frozen.read(mapping.start + os_page * OS_PAGE_BYTES, OS_PAGE_BYTES) == _ZERO
+            )
         except OSError:
             guards.append(os_page)
             return True
@@ -253,29 +228,21 @@ class Copy:
         try:
             with open(mapping.path, "rb") as file:  # noqa: PTH123
                 file.seek(mapping.offset + at)
-                return file.read(OS_PAGE_BYTES) == self._read(mapping.start + at, OS_PAGE_BYTES)
+                return file.read(OS_PAGE_BYTES) == self._frozen.read(
+                    mapping.start + at, OS_PAGE_BYTES
+                )
         except OSError:
             return False
-
-    def _read(self, address: int, length: int) -> bytes:
-        return self._frozen.read(address, length)
 
     def _write(self, address: int, length: int) -> int:
         """Append memory to the file, without pages that are zero; returns where it begins."""
         offset = self._end
         self._end += length
         for begin in range(0, length, 1 << 20):
-            data = self._read(address + begin, min(1 << 20, length - begin))
+            data = self._frozen.read(address + begin, min(1 << 20, length - begin))
             for at, part in filled(data):
                 write_at(self._file, part, offset + begin + at)
         return offset
-
-
-def _kind(mapping: Mapping) -> str:
-    if mapping.path == "[heap]":
-        return "heap"
-    is_library = _is_file(mapping) and not mapping.path.startswith("/memfd:")
-    return "libraries" if is_library else "other anonymous memory"
 
 
 def _is_file(mapping: Mapping) -> bool:
@@ -293,33 +260,23 @@ def _protection(perms: str) -> int:
     return sum(bit for letter, bit in bits.items() if letter in perms[:3])
 
 
-def _grouped(
-    os_pages: Sequence[int], gap_os_pages: int = _GAP_OS_PAGES
-) -> Iterator[tuple[int, int]]:
+def _grouped(os_pages: Iterable[int], gap_os_pages: int = _GAP_OS_PAGES) -> list[tuple[int, int]]:
     """First and last of pages that are close together."""
-    first = last = -1
+    groups: list[tuple[int, int]] = []
     for os_page in os_pages:
-        if first >= 0 and os_page - last <= gap_os_pages:
-            last = os_page
-            continue
-        if first >= 0:
-            yield first, last
-        first = last = os_page
-    if first >= 0:
-        yield first, last
+        is_close = groups and os_page - groups[-1][1] <= gap_os_pages
+        first, _ = groups.pop() if is_close else (os_page, os_page)
+        groups.append((first, os_page))
+    return groups
 
 
 def filled(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Parts of the data that are not zero, with where they begin."""
-    begin = None
-    for at in range(0, len(data), OS_PAGE_BYTES):
-        if data[at : at + OS_PAGE_BYTES] != _ZERO:
-            begin = at if begin is None else begin
-        elif begin is not None:
-            yield begin, data[begin:at]
-            begin = None
-    if begin is not None:
-        yield begin, data[begin:]
+    size = OS_PAGE_BYTES
+    os_pages = range(-(-len(data) // size))
+    is_filled = (i for i in os_pages if data[size * i : size * (i + 1)] != _ZERO)
+    for first, last in _grouped(is_filled, gap_os_pages=1):
+        yield size * first, data[size * first : size * (last + 1)]
 
 
 def write_at(file: int, data: bytes | bytearray, offset: int) -> None:
@@ -330,18 +287,15 @@ def write_at(file: int, data: bytes | bytearray, offset: int) -> None:
         left, offset = left[written:], offset + written
 
 
-def _joined(regions: Iterable[Region]) -> Iterator[Region]:
+def _joined(regions: Iterable[Region]) -> list[Region]:
     """Neighbours that can be mapped at once are."""
-    before: Region | None = None
+    joined: list[Region] = []
     for region in regions:
-        if before is not None and _follows(before, region):
-            before = replace(before, length=before.length + region.length)
-            continue
-        if before is not None:
-            yield before
-        before = region
-    if before is not None:
-        yield before
+        if joined and _follows(joined[-1], region):
+            before = joined.pop()
+            region = before._replace(length=before.length + region.length)
+        joined.append(region)
+    return joined
 
 
 def _follows(before: Region, region: Region) -> bool:

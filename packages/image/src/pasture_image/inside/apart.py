@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import posix
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from select import select
 from time import monotonic
+from typing import Any
 
+from pasture.errors import ImageFailed
 from pasture.proc.parent import end_with_parent
 from pasture_image.inside import variables
 
 _HAS_ENDED = posix.WEXITED | posix.WNOHANG | posix.WNOWAIT
+_MIN_TIMEOUT_S = 60.0
 _LOOK_S = 1.0
 """How often it is looked at while it says nothing."""
 
 
 class Apart:
-    """A process that works, or waits until it is wanted."""
+    """A process that waits until it is wanted, and works."""
 
-    def __init__(
-        self,
-        work: Callable[[], bytes],
-        environ: int,
-        close: Iterable[int],
-        *,
-        waits: bool = False,
-    ) -> None:
+    def __init__(self, work: Callable[[], bytes], environ: int, close: Iterable[int]) -> None:
         """Fork it.
 
         Args:
             work: what it does; returns what it has found out, not empty.
             environ: descriptor of the environment that it has (`environment`).
             close: descriptors that are not for it.
-            waits: whether it works only once `result` is called.
         """
         self._reader, writer = os.pipe()
         gate, self._gate = os.pipe()
@@ -51,7 +46,7 @@ class Apart:
                 end_with_parent(parent)
                 for number in (*close, self._reader, self._gate):
                     posix.close(number)
-                if waits and not os.read(gate, 1):
+                if not os.read(gate, 1):
                     os._exit(0)
                 variables.fill_in(environ)
                 posix.close(environ)
@@ -72,6 +67,30 @@ class Apart:
         finally:
             self.end()
 
+    def found(self, load_s: float, what: str) -> Any:
+        """What the work has found out, of what marshal can carry; a text says why it is nothing.
+
+        Args:
+            load_s: how long a load takes: it may take some times as long.
+            what: is wrong if it fails.
+
+        Raises:
+            ImageFailed: it failed, or takes longer.
+        """
+        data = self.result(_MIN_TIMEOUT_S + 5 * load_s)
+        found = marshal.loads(data) if data else "see above" if data == b"" else "it takes too long"
+        if type(found) is str:
+            hint = "build again, or do not preload what has failed"
+            raise ImageFailed(f"{what}: {found}", hint=hint)
+        return found
+
+    def __enter__(self) -> Apart:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pid:
+            self.end()
+
     def end(self) -> None:
         """End it with all that it has started, whatever it does."""
         posix.close(self._reader)
@@ -81,6 +100,7 @@ class Apart:
         except ProcessLookupError:  # it had no time to become a group
             os.kill(self._pid, signal.SIGKILL)
         posix.waitpid(self._pid, 0)
+        self._pid = 0
 
     def _read(self, end: float) -> bytes | None:
         """All that comes until it has ended: what it has started may keep its pipe open."""
@@ -111,6 +131,8 @@ def _perform(work: Callable[[], bytes], report_to: int) -> None:
         os.write(2, f"another load is left out: {type(error).__name__}: {error}\n".encode())
         os._exit(1)
     except BaseException:
+        import traceback
+
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)

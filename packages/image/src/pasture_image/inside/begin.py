@@ -8,27 +8,18 @@ by `program`. What runs the program is the interpreter's own main function.
 from __future__ import annotations
 
 import os
-import random
 import signal
 import sys
-import threading
 import time
+from _thread import get_ident
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, NoReturn
 
 from pasture import main_program
+from pasture.own_values import generators
 from pasture.sealing import exit
-from pasture_image.inside import (
-    end,
-    generators,
-    locales,
-    loops,
-    program,
-    reread,
-    streams,
-)
+from pasture_image.inside import end, locales, loops, program, reread, streams
 
 _python = ""
 
@@ -39,6 +30,12 @@ pids: set[int] = set()
 
 seeded: Any = None
 """The state of `random`, where a module has seeded it; else each program has its own."""
+
+PROCESSES = ("multiprocessing", "billiard")
+"""Libraries of processes, each of which draws a key."""
+
+keys: dict[str, bytes] = {}
+"""Of these, the keys that modules have set."""
 
 asked_signals: frozenset[int] = frozenset()
 """As `observing.signals`: the image was made with none of them ignored or blocked."""
@@ -54,7 +51,7 @@ def prepare(python: str) -> None:
     _python = python
     pids.update((os.getpid(), os.getppid()))
     streams.flush()
-    generators.prepare()
+    _seed_openssl()  # it looks its algorithms up at the first call
     end.keep_modules()
     exit.before_leaving(end.finish)
 
@@ -87,17 +84,20 @@ def begin(
         locales.begin_program()
         streams.open_standard()
         loops.begin_program()
-        generators.renew()
+        generators.renew(other_machine=True)
+        _seed_openssl()
         if seeded is not None:
-            random.setstate(seeded)
+            sys.modules["random"].setstate(seeded)
         _forget_modules_past()
         reread.read_again(sys.modules, os.environ)
         needs_folder = program.begin_program(
             [f"-{kind}" if kind in "cm" else name, *words[rest:]],
             [_python, *words[1:]],
         )
-        if kind == "m":
-            _forget_loaded(name)
+        for one in (name, f"{name}.__main__") if kind == "m" else ():
+            # `-m` warns of a module in a package that is loaded before: by then it never is.
+            if "." in one and not hasattr(sys.modules.get(one), "__path__"):
+                sys.modules.pop(one, None)
         what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
     except Exception as error:
@@ -115,13 +115,10 @@ def _start_over(argv: Sequence[bytes], environ: Sequence[bytes], error: Exceptio
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     given = {n: v for n, _, v in (variable.partition(b"=") for variable in environ)}
+    why = f"{type(error).__name__}: {error}".replace("\0", "?").encode("utf-8", "replace")
     with suppress(OSError):
-        os.execve("/proc/self/exe", list(argv), {**given, b"_PASTURE_FAILED": _text(error)})
+        os.execve("/proc/self/exe", list(argv), {**given, b"_PASTURE_FAILED": why})
     os.execve(_python, list(argv), given)
-
-
-def _text(error: Exception) -> bytes:
-    return f"{type(error).__name__}: {error}".replace("\0", "?").encode("utf-8", "replace")
 
 
 def _take_environ(environ: Sequence[bytes]) -> None:
@@ -145,31 +142,40 @@ def _take_signals(ignored: int) -> None:
     if 0 in asked_signals and signal.pthread_sigmask(signal.SIG_BLOCK, ()):
         raise RuntimeError("a module has asked which signals are blocked, and some are")
     numbers = {number for number in range(1, 65) if ignored >> (number - 1) & 1}
-    for number in numbers & asked_signals - {signal.SIGPIPE, signal.SIGXFSZ}:  # never by default
+    by_default = {signal.SIGPIPE, signal.SIGXFSZ}  # ignored by the interpreter in any case
+    for number in numbers & asked_signals - by_default:
         raise RuntimeError(f"a module has asked for signal {number}, which is ignored")
     for number in numbers:
         handler = signal.getsignal(number)
-        if handler in (signal.SIG_DFL, signal.default_int_handler):
+        if handler in (signal.SIG_DFL, signal.default_int_handler) and number not in by_default:
             handler = signal.SIG_IGN
         if handler is not None:  # of Python's
             signal.signal(number, handler)
 
 
+def _seed_openssl() -> None:
+    """It notices a fork, and no other copy."""
+    if "_ssl" in sys.modules:
+        sys.modules["_ssl"].RAND_add(os.urandom(32), 0.0)
+
+
 def _forget_modules_past() -> None:
     """What modules know of the process that loaded them."""
     loaded: dict[str, Any] = sys.modules
-    for name in ("multiprocessing", "billiard"):
+    for name in PROCESSES:
         process = loaded.get(f"{name}.process")
         if process is not None:
-            process._current_process = type(process._current_process)()
-            with suppress(FileNotFoundError):
-                process.ORIGINAL_DIR = str(Path.cwd())
+            config = process._current_process._config
+            if config["authkey"] != keys.get(name):
+                config["authkey"] = type(config["authkey"])(os.urandom(32))
         if f"{name}.util" in loaded:
             loaded[f"{name}.util"].MAXFD = os.sysconf("SC_OPEN_MAX")
+            for last_work in loaded[f"{name}.util"]._finalizer_registry.values():
+                last_work._pid = os.getpid()
     if "celery.utils.nodenames" in loaded:  # celery 5
         loaded["celery.utils.nodenames"].gethostname.clear()
     if "psutil" in loaded:  # psutil 5 to 7: what the first answers are compared with
-        psutil, thread = loaded["psutil"], threading.get_ident()
+        psutil, thread = loaded["psutil"], get_ident()
         for end in ("", "_2"):
             setattr(psutil, f"_last_cpu_times{end}", {thread: psutil.cpu_times()})
             setattr(psutil, f"_last_per_cpu_times{end}", {thread: psutil.cpu_times(percpu=True)})
@@ -191,10 +197,3 @@ def _switch_on_seal() -> None:
         return
     pasture_auto.start()
     pasture_auto.catch_up()
-
-
-def _forget_loaded(name: str) -> None:
-    """`-m` warns of a module in a package that is loaded before it is run: by then it never is."""
-    for one in (name, f"{name}.__main__"):
-        if "." in one and not hasattr(sys.modules.get(one), "__path__"):
-            sys.modules.pop(one, None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import weakref
+from _weakref import ref
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -38,7 +38,6 @@ def arm() -> None:
 
 
 def _take_steps() -> None:
-    gc_settings.turn_on()
     gc_settings.run_full_out_of_line()
     exit.flush_open_files_too()
     exit.install()
@@ -111,12 +110,12 @@ def _usable(stream: Any) -> Any:
         return None
 
 
-def _remove(names: list[str]) -> list[weakref.ref[ModuleType]]:
+def _remove(names: list[str]) -> list[ref[ModuleType]]:
     left = []
     for name in names:
         module = sys.modules.pop(name)
         if issubclass(type(module), ModuleType):  # `isinstance` would run code of a proxy
-            left.append(weakref.ref(module))
+            left.append(ref(module))
         del module
     return left
 
@@ -130,3 +129,9 @@ def _clear(module: ModuleType) -> None:
             if value is not None and name != "__builtins__" and (is_private or not private):
                 del value
                 namespace[name] = None
+
+
+# What warns meanwhile has no place, as at the interpreter's own end: warnings skip such frames.
+_of_end: tuple[Any, ...] = (exit._at_end, exit._at_end.__wrapped__)  # type: ignore[attr-defined]
+for _function in (*_of_end, finish, _clear_all, _remove, _clear):
+    _function.__code__ = _function.__code__.replace(co_filename="<frozen importlib._bootstrap>")

@@ -9,97 +9,102 @@ they could keep from ending is called by `posix`.
 
 from __future__ import annotations
 
-import importlib
+import marshal
 import os
 import posix
 import resource
 import stat
 import sys
-import traceback
+from collections import namedtuple
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from pasture.errors import ImageFailed, PastureError, refused
-from pasture_image.inside.notes import Note
+from pasture.interpreter import native
+from pasture.own_values import generators
+from pasture.proc.parent import end_with_parent
+from pasture_image.inside import (
+    begin,
+    locales,
+    loops,
+    observing,
+    output,
+    process_state,
+    program,
+    recording,
+    streams,
+    trial,
+    variables,
+)
+from pasture_image.inside.apart import Apart
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Collection, Iterable
-    from types import ModuleType, TracebackType
+    from collections.abc import Callable, Collection, Sequence
+    from types import ModuleType
 
     from pasture_image.inside.order import Order
-    from pasture_image.inside.recording import Imports
-    from pasture_image.inside.trial import Trial
-    from pasture_image.inside.variables import VariablesRead
 
 _HIGH_DESCRIPTOR = 900
 _AS_PROGRAM = eval("lambda name: __import__(name)", {"__name__": "__main__"})
 """Imports: warnings of a deprecated module are shown to the program, as `python` shows them."""
 _ROOM_FOR_DESCRIPTORS = 100
+_IMPORTS = ("pasture_image", "__main__", "importlib")
 
 
-class Stopping(NamedTuple):
+class Stopping(namedtuple("Stopping", "channel order pid reader environ record imports")):
     """A process that seals and stops, to be copied; a child of this one.
 
     Attributes:
-        channel: to the process that has ordered the image.
+        channel: descriptor of a socket: the process that has ordered the image.
         reader: of a pipe on which it says that it stops.
         environ: descriptor of the environment that the image is made in (`environment`).
         record: descriptor of the record of what the load has looked at (`recording`).
         imports: what it has looked for.
     """
 
-    channel: socket.socket
-    order: Order
-    pid: int
-    reader: int
-    environ: int
-    record: int
-    imports: Imports
+    __slots__ = ()
 
 
-def main() -> Stopping | tuple[list[int], int, str, int] | None:
-    """Load what the process at the other end of a socket orders.
+def main() -> Stopping | tuple[list[int], int, str, int, set[str]] | None:
+    """Load what is ordered.
 
-    The descriptor's number is the only argument of the program.
+    The descriptors of a socket and of files (`process.FILES`) are the program's only argument.
 
     Returns:
         The process to be copied, and in that process the arguments of `stopped.wait`; None if there
         is none, and the other end knows why.
     """
-    import socket
-
-    from pasture_image.inside import locales, recording, streams
-
+    numbers = [int(number) for number in sys.argv[1].split(",")]
+    program.begin_loading()  # from here on nothing is looked for in the working directory
+    os.environ.pop("LD_BIND_NOW", None)
     imports = recording.Imports()
     imports.start()
     streams.remember()
     locales.remember()
-    channel = socket.socket(fileno=int(sys.argv[1]))
-    from pasture.proc.parent import end_with_parent
-    from pasture_image.inside.order import receive
-
     end_with_parent(posix.getppid())  # the recorder, without which no call is answered
+    for number in numbers:
+        os.set_inheritable(number, False)
+    channel, ordered, environ, record, *files = numbers
+    order: Any = SimpleNamespace(
+        **marshal.loads(posix.pread(ordered, posix.fstat(ordered).st_size, 0))
+    )
+    posix.close(ordered)
+    close = [channel, record]
     try:
-        order, environ, record = receive(channel)
-    except EOFError:
-        return None  # the other end is gone
-    except (MemoryError, OSError) as error:
-        _refuse(channel, refused(error) or ImageFailed(f"the order cannot be read: {error}"))
-        return None
-    with recording.own():
-        _forget_own_start()
-    close = [channel.fileno(), record]
-    try:
-        _load(order, environ, close, record)
+        kept = _load(order, environ, close, record, files)
         imports.stop()
         streams.flush()
-        from pasture.fork_safety import fork_aware
-        from pasture_image.inside import rehearsal
+        if order.rehearse:
+            from pasture_image.inside import rehearsal
 
-        rehearsal.choose_code(order.rehearse, environ, close, warmed=bool(order.warm))
-        unused = fork_aware.sockets()
+            rehearsal.choose_code(order.rehearse, environ, close, warmed=bool(order.warm))
+        unused: Collection[int] = ()
+        if _sockets() != [channel]:
+            from pasture.fork_safety import fork_aware
+
+            unused = fork_aware.sockets()  # which their library does not use in another process
         reader, writer = os.pipe()
         parent = os.getpid()
         pid = os.fork()
@@ -111,118 +116,120 @@ def main() -> Stopping | tuple[list[int], int, str, int] | None:
         return None
     if pid == 0:
         _put_null(unused)
-        return [channel.detach(), reader, environ, record], writer, order.python, parent
+        return [channel, reader, environ, record], writer, order.python, parent, kept
     posix.close(writer)
     return Stopping(channel, order, pid, reader, environ, record, imports)
 
 
-def _refuse(channel: socket.socket, why: PastureError) -> None:
+def _refuse(channel: int, why: PastureError) -> None:
     """Say to the other end why no process is to be copied."""
     from pasture_image.inside.order import Built, send
 
     send(channel, Built(problem=why.message, hint=why.hint), [])
 
 
-def _forget_own_start() -> None:
-    """This process has arguments and a variable of its own."""
-    from pasture_image.inside import program
-
-    program.begin_loading()
-    os.environ.pop("LD_BIND_NOW", None)
-
-
-def _load(order: Order, environ: int, close: list[int], record: int) -> None:
+def _load(
+    order: Order, environ: int, close: list[int], record: int, files: Sequence[int]
+) -> set[str]:
     """Import modules, and record what they look at.
 
-    Those that a rehearsal imports are found out before, by a process that nothing is recorded of.
+    Args:
+        files: descriptors of two empty ones, for what is printed.
+
+    Returns:
+        Names of all modules that are there then, without those of a warm-up.
 
     Raises:
         ImageFailed: not all of that can be recorded.
     """
-    from pasture.own_values import generators
-    from pasture_image.inside import (
-        begin,
-        loops,
-        observing,
-        output,
-        process_state,
-        program,
-        recording,
-    )
-    from pasture_image.inside.trial import Trial
-    from pasture_image.inside.variables import VariablesRead
-
     loops.begin()
-    rehearsed: tuple[str, ...] = ()
-    if order.rehearses_imports:
-        from pasture_image.inside import rehearsal
-
-        with recording.own():
-            rehearsed = rehearsal.imported(order.rehearse, order.preload, environ, close)
-    recorder = output.Recorder()
+    recorder = output.Recorder(files)
     with recording.own():
         taken = _take_low_descriptors()
-        trial = Trial(lambda: _load_modules(order, rehearsed), environ, close)
-        before, began_s = process_state.read(), monotonic()
-    with trial:
+        second = Apart(lambda: trial.reported(lambda: _load_modules(order)), environ, close)
+        before, began_s, keys = process_state.read(), monotonic(), trial.keys()
+    with second:
         with (
-            VariablesRead(environ) as variables,
-            observing.Observed(variables.read_all),
+            variables.VariablesRead(environ) as read,
+            observing.Observed(read.read_all),
             generators.observed(),
             recorder,
         ):
-            _load_modules(order, rehearsed)
+            _load_modules(order, program.require_unchanged)
+            kept = {*sys.modules}
             if order.warm:
-                _warm(order, variables)
+                _warm(order, read)
         recording.mark(recording.OWN)
-        program.end_loading()
+        program.end_loading(order.folder)
         load_s = monotonic() - began_s
         changed = process_state.changed(before, process_state.read())
-        observing.note(Note("state", words) for words in changed)
+        observing.note(("state", words) for words in changed)
         begin.asked_signals = frozenset(observing.signals)
-        _compare(trial, record, load_s)
+        _take_over(trial.outcome(second, load_s), keys)
+        _note_kept(order, record, environ, close, load_s)
     for number in taken:
         posix.close(number)
+    return kept
 
 
-def _load_modules(order: Order, rehearsed: Iterable[str]) -> None:
-    from pasture_image.inside import observing, output
-
+def _load_modules(order: Order, look: Callable[[str], object] = str) -> None:
     for name in order.preload:
         observing.occasion = f"while {name} was loaded"
         load(name)
+        look(name)
         output.take(name)
-    for name in rehearsed:
-        with suppress(Exception):  # what only the rehearsal can import, it imports
-            importlib.import_module(name)
 
 
-def _warm(order: Order, variables: VariablesRead) -> None:
-    from pasture.interpreter import native
-    from pasture_image.inside import recording
+def _warm(order: Order, read: variables.VariablesRead) -> None:
     from pasture_image.inside.warm import find, warm
 
     application = find(order.preload, order.application, load)
     recording.mark(recording.WARMED)
     native().forget_code_runs()  # what the warm-up runs is what programs will run
-    with variables.put_back():
+    with read.put_back():
         warm(application, order.warm)
 
 
-def _compare(trial: Trial, record: int, load_s: float) -> None:
-    """Take over what a second load has shown."""
-    from pasture_image.inside import begin, observing, program, variables
+def _take_over(outcome: trial.Outcome, before: dict[str, bytes]) -> None:
+    """What a second load has shown; `random` came to the same in both if modules have seeded it.
 
-    outcome = trial.outcome(load_s)
-    begin.seeded = outcome.again_as_seeded()
+    Args:
+        before: the keys of processes that were drawn before the loads.
+    """
+    begin.keys.update(trial.keys().items() & outcome.keys.items() - before.items())
+    if outcome.generator == (state := trial.generator()):
+        begin.seeded = state
     variables.narrow(outcome.walks, outcome.asked)
     program.set_in_c.update(outcome.set_in_c)
-    program.questions = tuple(program.Question(*question) for question in outcome.questions)
-    kept = trial.compared(record, load_s)
-    differ = {owner for _, one in kept for owner in (one, one.rpartition(".")[0])}
-    program.readers = tuple(sorted({*outcome.readers} | differ.intersection(outcome.askers)))
-    observing.note(Note("arguments", reader) for reader in program.readers)
-    observing.note(n for n in kept if n.code != "folder" or not program.has_folder(n[1]))
+    program.questions = outcome.questions
+    observing.note(("arguments", reader) for reader in outcome.readers)
+    observing.note(("folder", reader) for reader in outcome.of_path)
+
+
+def _note_kept(order: Order, record: int, environ: int, close: list[int], load_s: float) -> None:
+    """Note what modules keep of their process and leave in files, found out in another one.
+
+    Raises:
+        ImageFailed: it is not known.
+    """
+
+    def look() -> bytes:
+        from pasture_image.inside import kept, written
+        from pasture_image.inside import record as recorded
+
+        folders = recorded.new_folders(order.folder)
+        parts = {path.rpartition("/")[2]: "folder" for path in folders}
+        parts |= {os.uname().nodename.lower(): "host"}
+        drawn = set(trial.keys().items()) - begin.keys.items()  # each program draws another one
+        parts |= {os.fsdecode(key).lower(): "process" for _, key in drawn}
+        each, once = written.left(recorded.read(record))
+        notes = [*kept.found(parts, sys.path), *(("made", path) for path in each)]
+        return marshal.dumps((notes, once))
+
+    apart = Apart(look, environ, [number for number in close if number != record])
+    notes, once = apart.found(load_s, "what modules keep of their process is not known")
+    observing.note(notes)
+    observing.left.update(once)
 
 
 def load(name: str) -> ModuleType:
@@ -236,27 +243,18 @@ def load(name: str) -> ModuleType:
         _AS_PROGRAM(name)
         return sys.modules[name]
     except (Exception, SystemExit) as error:
+        import traceback
+
         hint = "PYTHONPATH names the folders of modules of your own, each from / on"
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is None or not f"{name}.".startswith(f"{missing}."):
-            traceback.print_exception(error.with_traceback(_own(error.__traceback__)))
+            entry = error.__traceback__  # of the import itself nothing is shown
+            while entry and str(entry.tb_frame.f_globals.get("__name__")).split(".")[0] in _IMPORTS:
+                entry = entry.tb_next
+            traceback.print_exception(error.with_traceback(entry))
             hint = "see its traceback above"
         last = traceback.format_exception_only(error)[-1].strip()
         raise ImageFailed(f"{name} cannot be imported: {last}", hint=hint) from None
-
-
-def _own(entry: TracebackType | None) -> TracebackType | None:
-    """A traceback from the first line on that is not the import's."""
-    ours = (
-        __name__,
-        "__main__",
-        "importlib",
-        "importlib._bootstrap",
-        "importlib._bootstrap_external",
-    )
-    while entry is not None and entry.tb_frame.f_globals.get("__name__") in ours:
-        entry = entry.tb_next
-    return entry
 
 
 def _take_low_descriptors() -> list[int]:
@@ -270,17 +268,19 @@ def _take_low_descriptors() -> list[int]:
     return taken
 
 
+def _sockets() -> list[int]:
+    found = []
+    for name in posix.listdir("/proc/self/fd"):
+        with suppress(OSError):  # the one with which the folder was listed
+            if stat.S_ISSOCK(posix.fstat(int(name)).st_mode):
+                found.append(int(name))
+    return found
+
+
 def _put_null(inodes: Collection[int]) -> None:
-    """In the place of connections that their library does not use in another process.
-
-    What it then closes must be there.
-    """
-    if not inodes:
-        return
-    from pasture.fork_safety.open_files import open_files
-
+    """In the place of connections: what their library then closes must be there."""
     null = os.open("/dev/null", os.O_RDONLY)
-    for number, status in open_files():
-        if status.st_ino in inodes and stat.S_ISSOCK(status.st_mode):
+    for number in _sockets() if inodes else ():
+        if posix.fstat(number).st_ino in inodes:
             os.dup2(null, number, inheritable=False)
     posix.close(null)

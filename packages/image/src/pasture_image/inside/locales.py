@@ -12,9 +12,9 @@ Python/initconfig.c (config_get_stdio_errors), Lib/site.py.
 
 from __future__ import annotations
 
-import locale
 import os
 import sys
+from _locale import CODESET, LC_CTYPE, nl_langinfo, setlocale
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -78,18 +78,18 @@ def _take_locale() -> None:
         raise RuntimeError("another locale, and PYTHONCOERCECLOCALE is set")
     if sys.getfilesystemencoding() != "utf-8":
         raise RuntimeError("the image has another encoding than UTF-8")
-    locale.setlocale(locale.LC_CTYPE, "C")
+    setlocale(LC_CTYPE, "C")
     is_legacy = _set("") in ("C", "POSIX", None)
     if is_legacy:
         _coerce()
     is_chosen = sys.version_info >= (3, 15) or "utf8" in sys._xoptions
     is_chosen |= is_read and bool(os.environ.get("PYTHONUTF8"))
     is_utf8 = bool(sys.flags.utf8_mode) if is_chosen else is_legacy
-    if not is_utf8 and locale.nl_langinfo(locale.CODESET) not in _ENCODINGS:
+    if not is_utf8 and nl_langinfo(CODESET) not in _ENCODINGS:
         raise RuntimeError("the locale has another encoding than UTF-8")
     has_errors = is_read and ":" in os.environ.get("PYTHONIOENCODING", "")
     if not has_errors:
-        escapes = is_utf8 or locale.setlocale(locale.LC_CTYPE) in ("C", "POSIX", *_TARGETS)
+        escapes = is_utf8 or setlocale(LC_CTYPE) in ("C", "POSIX", *_TARGETS)
         streams.errors = "surrogateescape" if escapes else "strict"
     fields: Any = type(sys.flags).__match_args__
     native().set_utf8_mode(sys.flags, fields.index("utf8_mode"), is_utf8, streams.errors)
@@ -97,8 +97,8 @@ def _take_locale() -> None:
 
 def _set(name: str) -> str | None:
     try:
-        return locale.setlocale(locale.LC_CTYPE, name)
-    except locale.Error:
+        return setlocale(LC_CTYPE, name)
+    except Exception:  # of `locale`, which is not loaded for it
         return None
 
 

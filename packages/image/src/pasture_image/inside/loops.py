@@ -15,10 +15,11 @@ import fcntl
 import os
 import posix
 import select
-import struct
+import sys
+from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 _FIONREAD = 0x541B
 _STANDARD = 2
@@ -33,7 +34,7 @@ def begin() -> None:
     _epoll = select.epoll
 
 
-class _Made(NamedTuple):
+class _Made(namedtuple("_Made", "kind numbers flags state", defaults=((),))):
     """What is made again: of a pipe or a pair both numbers.
 
     Attributes:
@@ -42,11 +43,6 @@ class _Made(NamedTuple):
         state: of an event its count, and whether it is a semaphore; of an epoll what it watches: a
             number and events, one after the other.
     """
-
-    kind: str
-    numbers: tuple[int, ...]
-    flags: tuple[int, ...]
-    state: tuple[int, ...] = ()
 
 
 _made: list[_Made] = []
@@ -161,7 +157,7 @@ def _is_own(number: int) -> bool:
     copy = _socket.socket(fileno=os.dup(number))
     try:
         level = _socket.SOL_SOCKET
-        pid = struct.unpack("3i", copy.getsockopt(level, _socket.SO_PEERCRED, 12))[0]
+        pid = int.from_bytes(copy.getsockopt(level, _socket.SO_PEERCRED, 4), sys.byteorder)
         return (
             (copy.family, copy.type) == (_socket.AF_UNIX, _socket.SOCK_STREAM)
             and not copy.getsockname() and not copy.getpeername()

@@ -24,12 +24,21 @@ def written(name: str, data: bytes) -> int:
     """
     number = create(name)
     try:
-        with os.fdopen(number, "wb", closefd=False) as file:
-            file.write(data)
+        fill(number, data)
     except OSError:
         os.close(number)
         raise
     return number
+
+
+def fill(number: int, data: bytes) -> None:
+    """Write the content of a file.
+
+    Raises:
+        OSError: there is no memory.
+    """
+    with os.fdopen(number, "wb", closefd=False) as file:
+        file.write(data)
 
 
 def read(number: int) -> bytes:

@@ -27,29 +27,25 @@ SENTENCES = {
     "--env, or python runs them",
     "asked": "code in C asked the kernel for variables: python runs programs that have one of {} "
     "that its library names",
-    "arguments": "{} read the program's arguments while loading: python runs all programs but `-c` "
-    "without arguments; do not preload it",
+    "arguments": "{} reads the program's arguments or file while loading",
     "folder": "{} asks for the working directory, or keeps the search path",
     "network": "{} asks the network while loading",
     "filesystem": "{} asks for a file system's state while loading",
     "memory": "{} asks how much memory there is while loading",
     "kernel": "{} was read while modules were loaded",
-    "process": "{} asks for its process's state, or for its streams, while loading",
-    "pid": "{} holds the id of its process: programs get that of another one",
-    "differs": "{} differs from load to load: programs get what it was when modules were loaded",
-    "made": "{} holds the name of a file or folder that is another one for each load",
+    "process": "{} asks for its process's state, key or streams while loading",
+    "made": "{} is made or changed by each load",
     "terminal": "modules asked while loading whether {} is a terminal: python runs programs where "
     "it is one",
     "output": "{} prints while it is loaded",
     "state": "loading modules changes {}",
     "host": "{} holds the host's name: python runs programs on another host",
-    "file": "{} changed while modules were loaded that read it: later changes are not noticed",
     "startup": "{} was loaded before variables are watched: what it read of them is not compared",
 }
 
 REFUSED = frozenset((
-    *("folder", "network", "filesystem", "memory", "kernel", "process", "output", "state",
-      "made"),
+    *("arguments", "folder", "network", "filesystem", "memory", "kernel", "process", "output",
+      "state", "made"),
 ))  # fmt: skip
 """Of `SENTENCES`: what no start can compare. No image is made, unless it is allowed by this name:
 then programs get what it was for the build."""

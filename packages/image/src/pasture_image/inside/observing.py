@@ -21,8 +21,11 @@ from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.observing import Audit, asker_besides
-from pasture_image.inside import generators, locales
-from pasture_image.inside.notes import Note
+from pasture_image.inside import locales
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pasture_image.inside.notes import Note
 
 _CONNECTORS = frozenset((__name__, "socket", "ssl", "asyncio", "asyncio.selector_events"))
 
@@ -34,11 +37,11 @@ _OF_LOCALE = (
 )
 """What gives away the locale of characters, which translations there are, where the user's packages
 are. Other categories are C's until a program sets them."""
-_OF_SIGNALS = ("getsignal", "pthread_sigmask")
+_OF_SIGNALS = ("getsignal", "signal", "pthread_sigmask")
 _OWN = ("pasture", "pasture_image")
 
 signals: set[int] = set()
-"""Whose handlers modules have asked for; 0 for which signals are blocked."""
+"""Whose handlers modules have asked for or set; 0 for which signals are blocked."""
 
 sets_locale = False
 """Whether modules have set the locale."""
@@ -52,17 +55,22 @@ occasion = ""
 connected: dict[int, str] = {}
 """By the inode of a connection: the module that opened it, and on which occasion."""
 
-_notes: set[Note] = set()
+left: set[str] = set()
+"""Paths of what the load has made and another load finds (`written`): it is to be loaded again."""
+
+_notes: set[tuple[str, str]] = set()
 
 
-def note(more: Iterable[Note]) -> None:
+def note(more: Iterable[tuple[str, str]]) -> None:
     """Others have found that."""
     _notes.update(more)
 
 
 def notes() -> tuple[Note, ...]:
     """What programs get as it was when modules were loaded."""
-    return tuple(sorted(_notes))
+    from pasture_image.inside.notes import Note
+
+    return tuple(sorted(Note(*one) for one in _notes))
 
 
 class Observed:
@@ -79,7 +87,6 @@ class Observed:
         self._events: dict[str, Callable[..., object]] = {
             "subprocess.Popen": self._program_started,
             **dict.fromkeys(("os.system", "os.fork", "os.forkpty"), lambda *_: inherit()),
-            "sqlite3.connect": self._database_opened,
             "socket.connect": self._connected,
         }
         self._stand_ins = [
@@ -118,10 +125,6 @@ class Observed:
             self._inherit()
 
     @staticmethod
-    def _database_opened(*_: object) -> None:
-        generators.used_sqlite = True
-
-    @staticmethod
     def _connected(socket: Any, _address: object) -> None:
         inode = os.fstat(socket.fileno()).st_ino
         connected[inode] = f"{asker_besides(_CONNECTORS)} {occasion}"
@@ -147,11 +150,12 @@ class Observed:
     def _signal_stand_in(name: str) -> Callable[..., Any]:
         plain = getattr(signal, name)
 
-        def stand_in(*args: Any) -> Any:
-            found = plain(*args)
+        def stand_in(*args: Any, **options: Any) -> Any:
+            found = plain(*args, **options)
             asker = str(sys._getframe(1).f_globals.get("__name__"))
             if asker.partition(".")[0] not in _OWN:
-                signals.add(args[0] if name == "getsignal" else 0)
+                is_of_one = name != "pthread_sigmask"
+                signals.add(int((*args, *options.values())[0]) if is_of_one else 0)
             return found
 
         return stand_in

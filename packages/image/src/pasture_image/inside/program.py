@@ -7,35 +7,17 @@ are as empty as where a program is `-c "import ..."`.
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from pasture import main_program
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
 
 LOADING = ["-c"]
-
-
-class Question(NamedTuple):
-    """Whether an argument is a text.
-
-    Attributes:
-        of_name: asked of what follows the last `/` alone.
-    """
-
-    text: str
-    of_name: bool
-
-    def has_answer_of_load(self, argv: Sequence[str]) -> bool:
-        """Whether arguments have the answer that the one of a load has, whichever was asked."""
-        found = [self.text == (word.rpartition("/")[2] if self.of_name else word) for word in argv]
-        return found == [True] if self.text in LOADING else not any(found)
-
 
 changed: dict[str, str | None] = {}
 """Variables that loading has set or deleted (None)."""
@@ -53,13 +35,8 @@ _is_main_kept = True
 _main_names: tuple[str, ...] = ()
 _folders: list[tuple[dict[str, Any], str]] = []
 """Names of modules for the working directory, with the dictionary of each."""
-_start_paths: list[list[str]] = []
-_paths: list[list[str]] = []
-"""Copies of the search path that are older than the load, and that it has made."""
-readers: Sequence[str] = ()
-"""Modules that have read the arguments while they were loaded; not known without a second load."""
-questions: Sequence[Question] = ()
-"""What others have asked of them."""
+questions: Sequence[str] = ()
+"""Texts of which modules have asked whether they are an argument."""
 
 
 def names_of(module: ModuleType) -> dict[str, Any]:
@@ -69,62 +46,36 @@ def names_of(module: ModuleType) -> dict[str, Any]:
     return found
 
 
-def has_folder(name: str) -> bool:
-    """Whether a name of a module is for the working directory, and put right for each program."""
-    module, _, attribute = name.rpartition(".")
-    found = getattr(sys.modules.get(module), "__dict__", None)
-    return any(names is found and attribute == own for names, own in _folders)
-
-
 def begin_loading() -> None:
     """From now on modules are loaded; in the process that was started for that."""
     global _held, _names, _path
     if not sys.flags.safe_path and sys.path and sys.path[0] == "":
         del sys.path[0]  # `-c` has put the current directory first
     _path = tuple(sys.path)
-    _start_paths.extend(search_paths())
     _argv[:] = LOADING
     sys.orig_argv[-2:] = [""]
     _names = frozenset(sys.modules["__main__"].__dict__)
     _held = _references()
 
 
-def search_paths() -> list[list[str]]:
-    """Lists that the load has made of the search path as it was when it began."""
-    path = list(_path)
-    own = {id(one) for one in (path, sys.path, *_start_paths)}
-    return [
-        one
-        for one in gc.get_objects()
-        if type(one) is list
-        and id(one) not in own
-        and len(one) == len(path)
-        and {*map(type, one)} == {str}
-        and one == path
-    ]
+def require_unchanged(module: str) -> None:
+    """Raise ImageFailed if a module has changed the arguments: what would it make of others?"""
+    if sys.argv is not _argv or _argv != LOADING:
+        raise ImageFailed(f"{module} changes sys.argv while it is loaded", hint="do not preload it")
 
 
-def add_folder(folder: str) -> None:
-    """Put a folder first on the search path, as the interpreter puts a program's there."""
-    global _path
-    if not sys.flags.safe_path:
-        sys.path.insert(0, folder)
-        _path = tuple(sys.path)
-
-
-def end_loading() -> None:
+def end_loading(here: str) -> None:
     """All modules are loaded.
 
+    Args:
+        here: the working directory of the load.
+
     Raises:
-        ImageFailed: one has changed the arguments. What it would make of a program's is not known.
-            Or the interpreter's own copy of them, which code in C reads, is not found.
+        ImageFailed: the interpreter's own copy of the arguments, which code in C reads, is not
+            found; or a request has changed them.
     """
     global _is_main_kept, _in_front, _adds_directory, _main_names
-    if sys.argv is not _argv or _argv != LOADING:
-        raise ImageFailed(
-            "a preloaded module changes sys.argv while it is loaded", hint="do not preload it"
-        )
-    here = os.getcwd()  # noqa: PTH109
+    require_unchanged("a request of the warm-up")
     _folders.extend(
         (names_of(module), name)
         for module in list(sys.modules.values())
@@ -132,7 +83,6 @@ def end_loading() -> None:
         for name, value in list(names_of(module).items())
         if type(value) is str and value == here
     )
-    _paths.extend(search_paths())
     if not native().find_arguments():
         raise ImageFailed("the arguments that Py_GetArgcArgv() gives were not found")
     _main_names = main_names()
@@ -141,6 +91,8 @@ def end_loading() -> None:
     _adds_directory = here in sys.path[:_in_front]  # as Celery does for Django
     sys.path[:_in_front] = [one for one in sys.path[:_in_front] if one != here]
     _in_front = sys.path.index(_path[0]) if _in_front else 0
+    for names, name in _folders:
+        names[name] = ""  # until it is a program's
 
 
 def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
@@ -153,11 +105,9 @@ def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
     Raises:
         RuntimeError: a module would have found other arguments.
     """
-    if argv != LOADING and readers:
-        raise RuntimeError(f"{readers[0]} has read the arguments while it was loaded")
-    for question in questions:
-        if not question.has_answer_of_load(argv):
-            raise RuntimeError(f"a module has asked for the argument {question.text}")
+    for text in questions:
+        if (text in argv) != (text in LOADING):
+            raise RuntimeError(f"a module has asked for the argument {text}")
     _argv[:] = argv
     sys.orig_argv[:] = orig_argv
     for names, name in _folders:
@@ -165,9 +115,6 @@ def begin_program(argv: list[str], orig_argv: list[str]) -> bool:
     if not _is_main_kept:  # a new one is no object of the image: it can go when the program ends
         sys.modules.update(dict.fromkeys(_main_names, main_program.made_module()))
     folder = None if sys.flags.safe_path else _folder(argv[0])
-    if folder is not None:
-        for path in _paths:
-            path.insert(0, folder)
     if sys.flags.safe_path or not (_in_front or _adds_directory):
         return True
     if _adds_directory and folder and (here := _folder("-m")) not in (None, folder):

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from errno import ENOENT, ENOTDIR
+from pathlib import PurePath
 from typing import NamedTuple
 
 from pasture_image.inside.recording import COUNTED, LISTED, LISTS, MARK, OWN, STARTED, WARMED
@@ -33,6 +34,11 @@ class Lookup(NamedTuple):
     device: int
     names: int
     path: str
+
+    @property
+    def times(self) -> Times:
+        """As `times_of` the path, then."""
+        return [self.changed_ns, self.size, self.inode, self.device]
 
 
 def read(number: int) -> bytes:
@@ -92,21 +98,21 @@ def counted(lookups: Iterable[Lookup]) -> Iterator[Counted]:
             listing.discard(lookup.thread)
 
 
-def made(number: int) -> set[str]:
-    """What modules have made while they were loaded, of all that a record has by now."""
-    return {
-        lookup.path
-        for lookup, _, is_loading, _ in counted(parsed(read(number)))
-        if is_loading and lookup.error in NOT_THERE and writes(lookup)
-        if os.path.lexists(lookup.path)
-    }
+def again(lookups: Sequence[Lookup]) -> Sequence[Lookup]:
+    """Those of a second load, which does not count (`trial`)."""
+    return lookups[max((at for at, one in enumerate(lookups) if one.path == OWN), default=0) :]
+
+
+def new_folders(here: str) -> list[str]:
+    """The builder's working directory and the two above: empty, of names that are nowhere else."""
+    return [here, *map(str, PurePath(here).parents[:2])]
 
 
 def writes(lookup: Lookup) -> bool:
     """Whether it may change a file: not one that is not there and would not be made."""
     if lookup.call == "open":
         return bool(lookup.flags & (os.O_CREAT if lookup.error in NOT_THERE else _WRITES))
-    return lookup.call == "write"
+    return lookup.call in ("write", "place")
 
 
 def _plain(path: str) -> str:
@@ -124,10 +130,10 @@ Times = list[int]
 MISSING: Times = [0, 0, 0, 0]
 
 
-def times_of(path: str) -> Times:
+def times_of(path: str, *, follows: bool = True) -> Times:
     """When a file was changed, its size, its inode, its device; all 0 if it is not there."""
     try:
-        status = os.stat(path)  # noqa: PTH116 - hundreds at a time, while a program waits
+        status = os.stat(path, follow_symlinks=follows)  # noqa: PTH116 - hundreds at a time, while a program waits
     except (OSError, ValueError):
         return MISSING
     return [status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev]

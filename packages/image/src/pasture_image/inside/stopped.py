@@ -6,27 +6,36 @@ loaded modules goes before the seal. Invariant: nothing of a kept module refers 
 
 from __future__ import annotations
 
+import gc
 import os
 import posix
 import sys
-import traceback
-from types import FunctionType, ModuleType
+from collections.abc import Collection
+from contextlib import suppress
+from types import ModuleType
 from typing import Any, NoReturn
 
-import pasture
 from pasture.interpreter import native
 from pasture.proc.parent import end_with_parent
-from pasture.sealing import exit, gc_settings
-from pasture.sealing.policy import POLICIES
-from pasture.sealing.report import hide_report
-from pasture.sealing.steps import HEAP_STEPS, StepResult
-from pasture_image.inside import begin, eager, end, loops, program
+from pasture.sealing import containers, exit, gc_settings
+from pasture_image.inside import begin, eager, end, loops
 
-_OWN = ("pasture", "pasture_image")
+_INSIDE = "pasture_image.inside"
+_NO_LIBRARIES = {"__main__", "pasture", "pasture_image"}
 
 
-def wait(inherited: list[int], report_to: int, python: str, parent: int) -> NoReturn:
-    """Seal, and wait to be copied. What comes to life becomes a program."""
+def wait(
+    inherited: list[int], report_to: int, python: str, parent: int, kept: Collection[str]
+) -> NoReturn:
+    """Seal, and wait to be copied. What comes to life becomes a program.
+
+    Args:
+        inherited: descriptors to be closed.
+        report_to: descriptor that gets an address and names once it is about to stop.
+        python: path of the interpreter that it stands for.
+        parent: its parent's id.
+        kept: names of the modules that were there once all was loaded.
+    """
     try:
         end_with_parent(parent)
         for number in inherited:
@@ -34,13 +43,12 @@ def wait(inherited: list[int], report_to: int, python: str, parent: int) -> NoRe
         begin.prepare(python)
         exit.take_over_files()
         _close()
-        hide_report()
         eager.end()
-        _forget_builder()
-        report = _seal()
+        _forget_builder(kept)
+        _seal()
         address, _ = native().frozen_facts()
         loaded = ",".join(sys.modules)
-        os.write(report_to, f"{address} {report}\n{loaded}\n".encode("utf-8", "replace"))
+        os.write(report_to, f"{address}\n{loaded}\n".encode("utf-8", "replace"))
         posix.close(report_to)
         loops.prepare()
     except BaseException as error:
@@ -50,67 +58,51 @@ def wait(inherited: list[int], report_to: int, python: str, parent: int) -> NoRe
 
 def _close() -> None:
     """What must not cross a fork must not come into an image, either."""
-    from pasture.fork_safety import close
-    from pasture.sealing.seal import HAS_LAZY_IMPORTS
-
-    if HAS_LAZY_IMPORTS:
+    if sys.version_info >= (3, 15):
         from pasture.warmup import lazy_imports
 
         lazy_imports.resolve(refusal=lambda: None)
-    close.close_connections()
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    if loaded - sys.stdlib_module_names - _NO_LIBRARIES:
+        from pasture.fork_safety import close
+
+        close.close_connections()
+    report = sys.modules.get("pasture.sealing.report")
+    if report is not None:
+        report.hide_report()
 
 
-def _seal() -> str:
-    """Take the steps of a seal; what they have done, in words."""
+def _seal() -> None:
+    """Take the steps of the policy `seal`."""
     gc_settings.remember_thresholds()
     end.arm()
     exit.watch()
-    objects = 0
+    extension = native()
+    # The cache of types holds names that nothing else does: programs would free them one by one.
+    forget = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache  # 3.12
+    steps = (
+        *(forget, gc.collect, extension.precompute_types, extension.gather_code),
+        *(containers.hand_to_extension, extension.immortalize),
+        *(gc.freeze, extension.unfreeze_mortal, gc.collect, extension.trim),
+        *(extension.plug_malloc, extension.plug_pymalloc),
+    )
     with gc_settings.paused():
-        for name in POLICIES["seal"].heap:
-            try:
-                done = HEAP_STEPS[name].work()
-            except NotImplementedError:  # not on each interpreter
-                continue
-            counts = done.counts if isinstance(done, StepResult) else done
-            objects += counts.get("objects", 0) if name == "immortalize" else 0
+        for step in steps:
+            with suppress(NotImplementedError):  # not on each interpreter
+                step()
         exit.note_frozen_files()
-    return f"{objects:,} objects immortal"
 
 
-def _forget_builder() -> None:
-    """Leave modules of pasture out that no program needs, unless others refer to some."""
-    loaded = {name: module for name, module in sys.modules.items() if _is_own(name)}
-    others = (module for name, module in sys.modules.items() if not _is_own(name))
-    if any(_named(module) for module in others if issubclass(type(module), ModuleType)):
-        return
-    needed, todo = {*_OWN}, [begin.__name__]
-    while todo:
-        name = todo.pop()
-        if name not in needed and name in loaded:
-            needed |= {name, name.rpartition(".")[0]}
-            todo += _named(loaded[name])
-    for name in pasture._AT_FIRST_USE:  # imports it again
-        vars(pasture).pop(name, None)
-    for name in loaded.keys() - needed:
+def _forget_builder(kept: Collection[str]) -> None:
+    """Leave out what has loaded modules, and what came after them."""
+    needed = {one.__name__ for one in (begin, *vars(begin).values()) if type(one) is ModuleType}
+    for name in [*sys.modules]:
         above, _, attribute = name.rpartition(".")
-        vars(loaded[above]).pop(attribute, None)
-        del sys.modules[name]
-
-
-def _is_own(name: str) -> bool:
-    return name.partition(".")[0] in _OWN
-
-
-def _named(module: Any) -> set[str]:
-    """Modules of pasture that are in another one's names, or have made what is."""
-    found = set()
-    for value in list(program.names_of(module).values()):
-        if type(value) is ModuleType:
-            found.add(value.__name__)
-        elif type(value) is FunctionType or issubclass(type(value), type):
-            found.add(str(value.__module__))
-    return set(filter(_is_own, found))
+        is_builders = above == _INSIDE and name not in needed
+        if is_builders or (name.startswith("pasture.") and name not in kept):
+            if above in sys.modules:
+                vars(sys.modules[above]).pop(attribute, None)
+            del sys.modules[name]
 
 
 def _freeze() -> Any:
@@ -126,5 +118,7 @@ def _end(error: BaseException) -> NoReturn:
     if isinstance(error, (MemoryError, OSError)):
         print(f"what is copied cannot go on: {error!r}", file=sys.stderr, flush=True)
     else:
+        import traceback
+
         traceback.print_exception(error)
     os._exit(1)

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 import io
 import sys
-from dataclasses import dataclass
+from collections import namedtuple
 from typing import Any
 
 _NAMES = ("stdin", "stdout", "stderr")
 _LARGEST_BUFFER_BYTES = 8192 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Stream:
+class _Stream(namedtuple("_Stream", "text buffer raw kind")):
     """One of the three, as the interpreter has made it.
 
     Attributes:
@@ -30,11 +29,6 @@ class _Stream:
         raw: the layer that has the descriptor.
         kind: encoding, error handler, line buffering, write-through.
     """
-
-    text: io.TextIOWrapper
-    buffer: Any
-    raw: io.FileIO
-    kind: tuple[Any, ...]
 
 
 errors = ""
@@ -46,14 +40,10 @@ _streams: list[_Stream | None] = []
 
 def remember() -> None:
     """Keep the streams, before modules are loaded."""
-    _streams.extend(_stream(getattr(sys, f"__{name}__")) for name in _NAMES)
-
-
-def _stream(text: io.TextIOWrapper | None) -> _Stream | None:
-    if text is None:
-        return None
-    buffer: Any = text.buffer
-    return _Stream(text, buffer, getattr(buffer, "raw", buffer), _kind(text))
+    for text in (getattr(sys, f"__{name}__") for name in _NAMES):
+        buffer = text and text.buffer
+        raw = getattr(buffer, "raw", buffer)
+        _streams.append(text and _Stream(text, buffer, raw, _kind(text)))
 
 
 def _kind(text: io.TextIOWrapper) -> tuple[Any, ...]:

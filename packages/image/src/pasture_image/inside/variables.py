@@ -40,39 +40,19 @@ ON_THE_WAY = frozenset((
 ))  # fmt: skip
 """Modules whose functions only pass on what another one asks for."""
 
-_read: set[str] = set()
-_read_in_c: set[str] = set()
+read: set[str] = set()
+"""Names of the variables that were read."""
+walkers: set[str] = set()
+"""Modules that went through all variables; not empty: each of them matters."""
+may_be_asked: set[str] = set()
+"""Of the kernel, which shows the variables that a builder was started with."""
+begins: set[str] = set()
+"""How variables begin, in any case, that modules have looked for; `contains`: what is in them."""
+contains: set[str] = set()
 _read_in_walks: set[str] = set()
 """By a module that has gone through all: for their values, or each by its name."""
-_walkers: set[str] = set()
 _blind: set[str] = set()
-"""Of `_walkers`: those of which a second load (`trial`) would not say which they look for."""
-_may_be_asked: set[str] = set()
-"""Of the kernel, which shows the variables that a builder was started with."""
-_begins: set[str] = set()
-_contains: set[str] = set()
-
-
-def read() -> frozenset[str]:
-    """Names of the variables that were read."""
-    return frozenset(_read)
-
-
-def walkers() -> tuple[str, ...]:
-    """Modules that went through all variables; not empty: each of them matters."""
-    return tuple(sorted(_walkers))
-
-
-def note_asked(names: Iterable[str], walker: str) -> None:
-    """Note which variables code in C may have asked the kernel for; all, by `walker`, if none."""
-    _may_be_asked.update(names)
-    if not _may_be_asked:
-        _walkers.add(walker)
-
-
-def may_be_asked() -> frozenset[str]:
-    """Variables that code in C may have asked the kernel for."""
-    return frozenset(_may_be_asked)
+"""Of `walkers`: those of which a second load (`trial`) would not say which they look for."""
 
 
 def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]], asked: Iterable[str]) -> None:
@@ -82,23 +62,11 @@ def narrow(walks: Mapping[str, tuple[Iterable[str], Iterable[str]]], asked: Iter
         walks: how variables begin that modules look for, and what they contain, by module.
         asked: variables that were read by names that came from no walk.
     """
-    _read.update(_read_in_walks.intersection(asked))
-    for module in walks.keys() & _walkers - _blind:
-        _walkers.discard(module)
-        _begins.update(walks[module][0])
-        _contains.update(walks[module][1])
-
-
-def looked_for() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """How variables begin, in any case, and what they contain, that modules have looked for."""
-    return tuple(sorted(_begins)), tuple(sorted(_contains))
-
-
-def _is_looked_for(name: str) -> bool:
-    folded = name.lower()
-    return folded.startswith(tuple(begin.lower() for begin in _begins)) or any(
-        text.lower() in folded for text in _contains
-    )
+    read.update(_read_in_walks.intersection(asked))
+    for module in walks.keys() & walkers - _blind:
+        walkers.discard(module)
+        begins.update(walks[module][0])
+        contains.update(walks[module][1])
 
 
 class Variables(dict[bytes, bytes]):
@@ -142,18 +110,13 @@ class VariablesRead:
             names, are_all = native().close_variables()
         except OSError as error:
             raise ImageFailed(f"getenv cannot be put back: {error}") from error
-        asked = {os.fsdecode(name) for name in names}
-        _read_in_c.update(asked)
         if not are_all:
-            _walkers.add("code in C (it asks getenv for too many names)")
-        _read.update(name for name in asked if not is_read_again("", name))
+            walkers.add("code in C (it asks getenv for too many names)")
+        read.update(name for name in map(os.fsdecode, names) if not is_read_again("", name))
 
     def read_all(self) -> None:
         """Note that the calling module's code depends on all variables, and set them."""
-        asker = asker_besides(ON_THE_WAY)
-        if not is_read_again(asker, ALL_VARIABLES):
-            _blind.add(asker)
-            self._read_all_in(asker)
+        self._walked(is_blind=True)
 
     @contextmanager
     def put_back(self) -> Iterator[None]:
@@ -161,10 +124,7 @@ class VariablesRead:
 
         It finds no variable come to life meanwhile: all that can be asked for are set before.
         """
-        for key in native().variable_names():
-            if not is_uncounted(os.fsdecode(key)):
-                _read.add(os.fsdecode(key))
-                self._take_over(key)
+        read.update(self._take_over_all())
         before = dict(changed)
         self._is_warmed = True
         yield
@@ -172,25 +132,41 @@ class VariablesRead:
         changed.update(before)
 
     def _read_all_in(self, asker: str) -> None:
-        _walkers.add(asker)
-        for key in native().variable_names():
-            if not is_uncounted(os.fsdecode(key)):
-                self._take_over(key)
+        walkers.add(asker)
+        self._take_over_all()
+
+    def _take_over_all(self) -> list[str]:
+        names = [os.fsdecode(key) for key in native().variable_names()]
+        counted = [name for name in names if not is_uncounted(name)]
+        for name in counted:
+            self._take_over(os.fsencode(name))
+        return counted
 
     def _methods(self) -> Mapping[str, Callable[..., Any]]:
-        one = {name: self._after(self._one, name) for name in READ_ONE}
-        all_of_them = {name: self._after(self._every, name) for name in READ_ALL}
+        has_several = dict.__len__(self._all) > 1
+
+        def put(environ: Variables, key: bytes, value: bytes) -> None:
+            dict.__setitem__(environ, key, value)
+            native().hide_variable(key)
+            changed[os.fsdecode(key)] = os.fsdecode(value)
+
+        def delete(environ: Variables, key: bytes) -> None:
+            self._one(key)  # whether it is there
+            dict.__delitem__(environ, key)
+            changed[os.fsdecode(key)] = None
+            if not dict.__len__(environ) and has_several:  # those of a program would go, too
+                observing.note([("state", "all variables")])
+
+        def add(environ: Variables, other: Any) -> Variables:
+            environ.update(other)
+            return environ
+
+        of_mapping = ("setdefault", "pop", "popitem", "clear", "update")
         return {
-            **one,
-            **all_of_them,
-            "__setitem__": self._set,
-            "__delitem__": self._delete,
-            "setdefault": MutableMapping.setdefault,
-            "pop": MutableMapping.pop,
-            "popitem": MutableMapping.popitem,
-            "clear": MutableMapping.clear,
-            "update": MutableMapping.update,
-            "__ior__": _updated,
+            **{name: self._after(self._one, name) for name in READ_ONE},
+            **{name: self._after(self._every, name) for name in READ_ALL},
+            **{name: getattr(MutableMapping, name) for name in of_mapping},
+            **{"__setitem__": put, "__delitem__": delete, "__ior__": add},
         }
 
     @staticmethod
@@ -209,38 +185,20 @@ class VariablesRead:
         name, asker = os.fsdecode(key), asker_besides(ON_THE_WAY)
         if name in changed:
             return
-        if is_read_again(asker, name) or is_read_again(asker, ALL_VARIABLES):
-            self._take_over(key)
-            return
         self._take_over(key)
-        is_walked = asker in _walkers and dict.__contains__(self._all, key)
-        (_read_in_walks if is_walked else _read).add(name)
+        if not is_read_again(asker, name) and not is_read_again(asker, ALL_VARIABLES):
+            is_walked = asker in walkers and dict.__contains__(self._all, key)
+            (_read_in_walks if is_walked else read).add(name)
 
     def _every(self, *_: object) -> None:
-        if self._is_warmed:
-            self.read_all()
-            return
+        self._walked(is_blind=self._is_warmed)
+
+    def _walked(self, *, is_blind: bool) -> None:
         asker = asker_besides(ON_THE_WAY)
         if not is_read_again(asker, ALL_VARIABLES):
+            if is_blind:
+                _blind.add(asker)
             self._read_all_in(asker)
-
-    @property
-    def _set(self) -> Callable[..., None]:
-        def method(environ: Variables, key: bytes, value: bytes) -> None:
-            dict.__setitem__(environ, key, value)
-            native().hide_variable(key)
-            changed[os.fsdecode(key)] = os.fsdecode(value)
-
-        return method
-
-    @property
-    def _delete(self) -> Callable[..., None]:
-        def method(environ: Variables, key: bytes) -> None:
-            self._one(key)  # whether it is there
-            dict.__delitem__(environ, key)
-            changed[os.fsdecode(key)] = None
-
-        return method
 
     def _take_over(self, key: bytes) -> None:
         """As if the process had been started with it."""
@@ -256,11 +214,6 @@ READ_ALL = (
     *("__iter__", "__len__", "__reversed__", "__repr__", "keys", "values", "items", "copy"),
     *("__or__", "__ror__", "__eq__", "__ne__", "__reduce_ex__"),
 )
-
-
-def _updated(environ: Variables, other: Any) -> Variables:
-    environ.update(other)
-    return environ
 
 
 def replaced_environ() -> Variables:
@@ -299,16 +252,20 @@ def needed(
     own = {"TZ"} & changed.keys()  # modules set it again, as Django does
     for name in _read_again() | own:
         del found[name]
-    found |= {name: environ.get(name) for name in _read}
+    found |= {name: environ.get(name) for name in read}
     shown = started_with(environ, named)
-    found |= {name: shown.get(name) for name in _may_be_asked}
-    found |= {name: v for name, v in environ.items()
-              if (_walkers or _is_looked_for(name)) and not is_uncounted(name)}  # fmt: skip
-    return found
+    found |= {name: shown.get(name) for name in may_be_asked}
+    folded, parts = tuple(map(str.lower, begins)), [*map(str.lower, contains)]
+    return found | {
+        name: value
+        for name, value in environ.items()
+        if not is_uncounted(name)
+        if walkers or name.lower().startswith(folded) or any(part in name.lower() for part in parts)
+    }
 
 
 def _read_again() -> frozenset[str]:
     """Variables whose reading is done again for each program: modules know nothing of them."""
-    is_locale_known = observing.sets_locale or not READ_AGAIN.isdisjoint(_read)
+    is_locale_known = observing.sets_locale or not READ_AGAIN.isdisjoint(read)
     again = frozenset() if is_locale_known else READ_AGAIN
-    return again if "HOME" in _read else again | {"HOME"}
+    return again if "HOME" in read else again | {"HOME"}

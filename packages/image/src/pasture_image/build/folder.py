@@ -9,10 +9,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pasture.errors import ImageFailed
 from pasture.trust import locks
@@ -25,27 +25,17 @@ from pasture_image.inside.start_variables import is_uncounted
 MAX_IMAGES = 32
 """Of a folder: environments that differ at each start (an id of a job) would fill it."""
 
-_SAME = 1
-"""The rule of a fact that must be equal, as in src/stub/host.h."""
 
-
-class Found(NamedTuple):
-    """An image that fits, or why there is none."""
-
-    path: Path | None
-    why: str = ""
-
-
-def find(stub: Path, folder: Path, order: Order) -> Found:
-    """The image of an order that fits a program with this environment."""
+def find(stub: Path, folder: Path, order: Order) -> tuple[Path | None, str]:
+    """The image of an order that fits a program with this environment; or None, and why not."""
     environ = {**environment.own(), **order.environ}
     why = "the folder has no such image"
     for path in sorted(folder.absolute().glob(f"{_begin(order)}-*.img")):
         reason = why_not(stub, path, environ, order.options)
         if reason is None:
-            return Found(path)
+            return path, ""
         why = reason
-    return Found(None, why)
+    return None, why
 
 
 @contextmanager
@@ -65,11 +55,10 @@ def locked(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def place(folder: Path, order: Order, environ: Mapping[str, str], stub: Path) -> Path:
-    """Where the image of an order is on this machine, for programs with an environment."""
-    facts = [fact for fact in host.facts(stub) if fact.rule == _SAME]
-    counted = sorted(pair for pair in environ.items() if not is_uncounted(pair[0]))
-    return folder / f"{_begin(order)}-{_digest([facts, counted])}.img"
+def place(folder: Path, order: Order, stub: Path) -> Path:
+    """Where the image of an order is on this machine, for programs with this environment."""
+    counted = sorted(pair for pair in environment.own().items() if not is_uncounted(pair[0]))
+    return folder / f"{_begin(order)}-{_digest([host.facts(stub), counted])}.img"
 
 
 def prune(folder: Path) -> None:
@@ -80,8 +69,7 @@ def prune(folder: Path) -> None:
 
 
 def _begin(order: Order) -> str:
-    wanted = dataclasses.asdict(order.for_builder)
-    return _digest([wanted, sorted(order.environ.items())])
+    return _digest([dataclasses.asdict(order.for_builder), sorted(order.environ.items())])
 
 
 def _digest(content: Any) -> str:

@@ -1,1 +1,0 @@
-"""How a program gets an image: installed, or in a folder."""
