@@ -482,8 +482,6 @@ def test_the_dashboards_memory_is_that_of_smaps_for_several_servers_and_policies
         assert time.monotonic() < deadline, "Prometheus has not read all servers"
         time.sleep(0.2)
 
-    trees = [kernel_bytes(server.process.pid, *server.workers())[0] for server in servers]
-    _, private, shared = zip(*(kernel_bytes(*server.workers()) for server in servers), strict=True)
     memory, of_workers, part = (
         next(query for query in dashboard_queries() if query.startswith(begin))
         for begin in (
@@ -492,33 +490,65 @@ def test_the_dashboards_memory_is_that_of_smaps_for_several_servers_and_policies
             "sum by (instance) (pasture_process_shared_bytes",
         )
     )
-    assert asked(memory) == pytest.approx(trees, rel=0.02)
-    assert asked(f"sum by (instance) ({of_workers})") == pytest.approx(list(private), rel=0.02)
-    parts = [s / (s + p) for s, p in zip(shared, private, strict=True)]
-    assert asked(part) == pytest.approx(parts, rel=0.02)
     by_policy = "sum by (policy) (pasture_tree_pss_bytes * on (instance) group_left (policy) {})"
-    of_policy = {"seal": 0, "freeze": 0}
-    for policy, tree in zip(policies, trees, strict=True):
-        of_policy[policy] += tree
-    found = asked(by_policy.format("pasture_seal_info"), label="policy")
-    assert found == pytest.approx(of_policy, rel=0.02)
+
+    def compare():
+        trees = [kernel_bytes(server.process.pid, *server.workers())[0] for server in servers]
+        of_servers = [kernel_bytes(*server.workers()) for server in servers]
+        _, private, shared = zip(*of_servers, strict=True)
+        assert asked(memory) == pytest.approx(trees, rel=0.02)
+        found = asked(f"sum by (instance) ({of_workers})")
+        assert found == pytest.approx(list(private), rel=0.02)
+        parts = [s / (s + p) for s, p in zip(shared, private, strict=True)]
+        assert asked(part) == pytest.approx(parts, rel=0.02)
+        of_policy = {"seal": 0, "freeze": 0}
+        for policy, tree in zip(policies, trees, strict=True):
+            of_policy[policy] += tree
+        found = asked(by_policy.format("pasture_seal_info"), label="policy")
+        assert found == pytest.approx(of_policy, rel=0.02)
+
+    until_alike(compare)
+
+
+def until_alike(compare):
+    """What a comparison returns once it holds: the PSS of a process changes with all others of the
+    machine that map the same files."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            return compare()
+        except (AssertionError, LookupError, OSError, psutil.Error):  # it has ended, too
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
 
 
 def roles_as_the_kernel_says(server_pid):
     """How many processes of each role the exporter has; all figures are those of smaps_rollup."""
     server = psutil.Process(server_pid)
-    below = [one.pid for one in server.children(recursive=True) if one.exe() == server.exe()]
-    found, kernel = read_while_steady(server_pid, [server_pid, *below])
-    pss = found["pasture_process_pss_bytes"]
-    for (role, pid), size in pss.items():
-        whole, private, shared = kernel[int(pid)]
-        assert size == pytest.approx(whole, rel=0.02)
-        assert found["pasture_process_private_bytes"][role, pid] == pytest.approx(private, rel=0.02)
-        assert found["pasture_process_shared_bytes"][role, pid] == pytest.approx(shared, rel=0.02)
-    assert {int(pid) for _, pid in pss} == set(kernel)
-    [total] = found["pasture_tree_pss_bytes"].values()
-    assert total == pytest.approx(sum(whole for whole, _, _ in kernel.values()), rel=0.02)
-    return Counter(role for role, _ in pss)
+
+    def compare():
+        below = [one.pid for one in server.children(recursive=True) if one.exe() == server.exe()]
+        kernel = {pid: kernel_bytes(pid) for pid in (server_pid, *below)}
+        found = {}
+        for family in ServerCollector(server_pid).collect():
+            for one in family.samples:
+                process = one.labels.get("role"), one.labels.get("pid")
+                found.setdefault(one.name, {})[process] = one.value
+        pss = found["pasture_process_pss_bytes"]
+        for (role, pid), size in pss.items():
+            whole, private, shared = kernel[int(pid)]
+            assert size == pytest.approx(whole, rel=0.02)
+            own, others = (
+                found[f"pasture_process_{of}_bytes"][role, pid] for of in ("private", "shared")
+            )
+            assert (own, others) == pytest.approx((private, shared), rel=0.02)
+        assert {int(pid) for _, pid in pss} == set(kernel)
+        [total] = found["pasture_tree_pss_bytes"].values()
+        assert total == pytest.approx(sum(whole for whole, _, _ in kernel.values()), rel=0.02)
+        return Counter(role for role, _ in pss)
+
+    return until_alike(compare)
 
 
 def kernel_bytes(*pids):
@@ -529,21 +559,6 @@ def kernel_bytes(*pids):
         for name, size in re.findall(r"^(Pss:|Private|Shared)\S* +(\d+)", text, re.MULTILINE):
             found[name] += int(size) * 1024
     return found["Pss:"], found["Private"], found["Shared"]
-
-
-def read_while_steady(server_pid, pids):
-    """What the exporter and the kernel say once the memory stays as it is: no worker boots."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while True:
-        kernel = {pid: kernel_bytes(pid) for pid in pids}
-        found = {}
-        for family in ServerCollector(server_pid).collect():
-            for one in family.samples:
-                process = one.labels.get("role"), one.labels.get("pid")
-                found.setdefault(one.name, {})[process] = one.value
-        if all(kernel_bytes(pid) == pytest.approx(kernel[pid], rel=0.01) for pid in pids):
-            return found, kernel
-        assert time.monotonic() < deadline, "the memory of the processes does not become steady"
 
 
 @pytest.mark.once

@@ -87,7 +87,9 @@ def test_no_module_is_recorded_while_one_is_loaded_that_may_have_imported_it() -
         vars(spec)["_initializing"] = False
 
 
-def test_an_object_that_was_there_before_is_not_kept_alive(path: Path) -> None:
+def test_an_object_that_was_there_before_is_not_kept_alive(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Connection:
         def __init__(self) -> None:
             self.statement = functools.lru_cache(self._statement)
@@ -96,6 +98,7 @@ def test_an_object_that_was_there_before_is_not_kept_alive(path: Path) -> None:
         def _statement(self, text: str) -> str:
             return text
 
+    monkeypatch.setattr(os, "register_at_fork", lambda **_: None)  # all forks of tests would record
     connection = Connection()
     recorder = Recorder()
     recorder.watch(path, 0, (), shows_code=True)
