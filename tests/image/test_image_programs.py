@@ -40,6 +40,13 @@ PROGRAMS = {
         "a = A(); a.n = 1\n_b = A(); _b.n = 2\nc = A(); c.n = 3; c.c = c\n"
         "atexit.register(print, 'atexit')"
     ),
+    "a function that is kept": (  # by atexit and by the image, with all names of its module
+        "import atexit, json, os, zipfile\nz = open(os.memfd_create('z'), 'wb')\n"
+        "z = zipfile.ZipFile(z, 'w')\n"
+        "class A:\n  def __del__(self): print('del', self.n, zipfile.ZipFile.__name__)\n"
+        "a = A(); a.n = 1; b = A(); b.n = 2\ndef f(): print('kept')\n"
+        "atexit.register(f); json.kept = f"
+    ),
     "environment": "import os; print(sorted(os.environ.items())); os.system('env | grep -c .')",
     "signals": "import signal as s; print([(n, s.getsignal(n)) for n in s.valid_signals()])",
     "descriptors": "import os; print([n for n in os.listdir('/proc/self/fd') if int(n) < 900])",

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from images import BIN, Images
+from images import BIN, TIMEOUT_S, Images
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -33,6 +39,13 @@ def application(own_images: Images) -> Images:
     (hidden / "beside_it.py").write_text("")
     (own_images.folder / "app.py").write_text(PROGRAM.format(hidden=str(hidden)))
     return own_images
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def recipe(images: Images) -> Path:
@@ -62,6 +75,44 @@ def test_a_program_that_cannot_be_watched_has_no_recipe(own_images: Images) -> N
     (bad := own_images.folder / "bad").write_text('--preload "json\n')
     done = own_images.build(str(bad))
     assert (done.returncode, "makes no sense" in done.stderr) == (2, True)
+    bad.write_text("--help --preload json\n")
+    done = own_images.build(str(bad))
+    assert (done.returncode, "has --help" in done.stderr) == (2, True)
+
+
+def test_the_recipe_of_a_server_is_written_when_it_is_stopped(own_images: Images) -> None:
+    path, said = own_images.folder / "app.recipe", own_images.folder / "said"
+    server = "import csv, time\nprint(1, flush=True)\ntry: time.sleep(600)\nfinally: print(2)"
+    words = (BIN / "python", "-c", server)
+    for number, status in ((signal.SIGINT, -2), (signal.SIGTERM, -15)):
+        path.unlink(missing_ok=True)
+        with said.open("wb") as file, subprocess.Popen(
+            [sys.executable, "-m", "pasture", "image", "recipe", "-o", path, "--", *words],
+            stdout=file, env=own_images.environ, start_new_session=True,
+        ) as watching:  # fmt: skip
+            until(lambda: b"1" in said.read_bytes())
+            os.killpg(watching.pid, number)
+        if number == signal.SIGINT:
+            assert (watching.returncode, said.read_text()) == (0, "1\n2\n")
+            assert f"ended with status {status}" in path.read_text()
+            assert "--preload csv\n" in path.read_text()
+        else:  # the program has no handler, and its functions of atexit do not run
+            assert watching.returncode not in (0, 1) and not path.exists()
+
+
+def test_a_relative_folder_and_one_that_another_user_locks_serve_as_others_do(
+    application: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(application.folder)
+    application.folder.joinpath("images").mkdir()
+    number = os.open("images", os.O_RDONLY)
+    fcntl.flock(number, fcntl.LOCK_EX)
+    for is_made in (True, False):
+        words = ("build", "-o", "images/", "--preload", "asks")
+        done = application.pasture(*words, environ={"APP_MODE": "fast"})
+        assert ("built again with APP_MODE" in done.stdout) is is_made, done.stdout
+        assert (" fits" in done.stdout) is not is_made
+    os.close(number)
 
 
 def test_a_line_before_a_program_makes_the_image_of_its_circumstance_once(
@@ -85,12 +136,23 @@ def test_a_line_before_a_program_makes_the_image_of_its_circumstance_once(
 def test_a_folder_keeps_no_more_images_than_a_start_looks_at(application: Images) -> None:
     folder = application.folder / "images"
     folder.mkdir()
-    for number in range(40):
-        (folder / f"{number}.img").write_text("")
-        os.utime(folder / f"{number}.img", (number, number))
+    for number in range(40):  # one of them is to be made in the future
+        for name in (f"{number:016x}-{number:016x}.img", f"users{number}.img"):
+            (folder / name).write_text("")
+            os.utime(folder / name, (number << 28, number << 28))
+    left = folder / f".{0:016x}-{0:016x}.img.1-00.part"
+    left.write_text("")
+    os.utime(left, (0, 0))
+    (folder / "gone.img").symlink_to("nowhere")
     done = application.pasture("build", "-o", f"{folder}/", "--preload", "asks")
     assert done.returncode == 0, done.stderr
-    assert len([*folder.glob("*.img")]) == 32
+    assert len([*folder.glob("*-*.img")]) == 32 and len([*folder.glob("users*.img")]) == 40
+    assert not left.exists()
+    for number in range(40):  # a start looks at the newest of all
+        (folder / f"{number}.img").write_text("")
+        os.utime(folder / f"{number}.img", (1, 1))
+    os.utime(folder / f"{39:016x}-{39:016x}.img", (1, 1))
+    assert application.why(environ={"PASTURE_IMAGE": f"{folder}/"}) == ""
 
 
 def test_options_of_a_recipe_are_the_builds_and_given_ones_come_after(own_images: Images) -> None:

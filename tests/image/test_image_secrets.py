@@ -1,8 +1,6 @@
-"""No value that modules were not given comes into an image; what comes in otherwise is found."""
+"""No value of a variable that modules were not given comes into an image."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 from images import Images
@@ -28,48 +26,3 @@ def test_modules_find_those_variables_alone_that_were_named(own_images: Images) 
     assert own_images.why(environ={NAME: "public"}) == ""
     assert NAME in own_images.why(environ={NAME: SECRET})
     assert NAME in own_images.why()
-
-
-def test_what_exists_and_what_the_order_names_is_no_secret(own_images: Images) -> None:
-    """As CI sets it: all of this is in the image."""
-    own_images.module("meadow", "here = __file__\n")
-    variables = {
-        "GITHUB_WORKSPACE": str(own_images.folder),
-        "AWS_CA_BUNDLE": str(own_images.lib / "meadow.py"),
-        "SEARCHED": f"{own_images.lib}:{own_images.folder}",
-        "CI_PROJECT_NAME": "meadow",
-        "CI_PROJECT_PATH": "/".join(own_images.folder.parts[-2:]),
-    }
-    own_images.built("--preload", "meadow", environ=variables)
-    gone = str(own_images.lib / "meadow.py")[:-1]
-    done = own_images.build("--preload", "meadow", environ={"WAS_HERE": gone})
-    assert "the image holds the variable WAS_HERE" in done.stderr
-
-
-KEEPS = {
-    "as it is": "text = {0}",
-    "as bytes": "import ctypes; here = ctypes.create_string_buffer({0}.encode())",
-    "beside a wider character": "text = {0} + chr(0x20ac)",
-    "beside the widest character": "text = {0} + chr(0x1f600)",
-}
-
-
-@pytest.mark.parametrize("kept", KEEPS)
-def test_a_secret_in_the_image_fails_the_build(
-    own_images: Images, tmp_path: Path, kept: str
-) -> None:
-    """Here a module has it from a file that the build knows nothing of, but for the second one."""
-    path = tmp_path / "settings.env"
-    path.write_text(f"# of production\nPASSWORD={SECRET}\n")
-    found = f"open({str(path)!r}).read().partition('=')[2].strip()"
-    own_images.module("keeps", KEEPS[kept].format(found))
-    known = ("--preload", "keeps", "--not-secret", NAME)
-    for words, said in (
-        (known[:2], f"the image holds the variable {NAME}"),
-        ((*known, "--secret-file", str(path)), f"line 2 of the file {path}"),
-    ):
-        done = own_images.build(*words, environ={NAME: SECRET})
-        assert (done.returncode, said in done.stderr) == (17, True), done.stderr
-        assert SECRET not in done.stderr + done.stdout
-        assert not own_images.image.exists()
-    own_images.built(*known, environ={NAME: SECRET})

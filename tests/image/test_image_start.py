@@ -273,6 +273,46 @@ def test_idle_connections_of_a_warm_up_are_left_out_and_others_are_named(
     assert named in done.stderr
 
 
+SITE = """
+import of_site, os
+os.environ.setdefault("SET_BY_SITE", "1")
+os.environ.pop("LEFT_OUT", None)
+"""
+
+
+@pytest.mark.once
+def test_variables_that_start_files_set_are_programs_and_those_in_their_texts_count(
+    own_images: Images,
+) -> None:
+    own_images.module("sitecustomize", SITE)
+    own_images.module("of_site", "import os\nMODE = os.environ.get('OF_SITE')\n")
+    own_images.built("--preload", "json")
+    source = "import os, of_site; print(*map(os.environ.get, ('SET_BY_SITE', 'LEFT_OUT')))"
+    assert own_images.served("-c", source).out == b"1 None\n"
+    for name in ("SET_BY_SITE", "LEFT_OUT", "OF_SITE"):
+        assert own_images.why("-c", source, environ={name: "2"}).endswith(f": {name}")
+
+
+@pytest.mark.once
+def test_a_module_that_its_package_may_have_loaded_is_run_by_python(own_images: Images) -> None:
+    package = own_images.lib / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("from .part import Thing")
+    part = "class Thing: pass\nimport package; print(getattr(package, 'Thing', Thing) is Thing)"
+    (package / "part.py").write_text(part)
+    own_images.built("--preload", "package", "--allow", "output")
+    assert "which its package may have loaded" in own_images.why("-m", "package.part")
+    ended = own_images.run("-m", "package.part")
+    assert ended == own_images.python("-m", "package.part") and b"RuntimeWarning" in ended.err
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("path", [".", ":/a", "/a:b"])
+def test_folders_of_modules_are_named_from_the_root_on(own_images: Images, path: str) -> None:
+    done = own_images.build("--preload", "json", environ={"PYTHONPATH": path})
+    assert (done.returncode, f"from / on: {path}" in done.stderr) == (17, True)
+
+
 @pytest.mark.once
 @pytest.mark.parametrize(
     ("text", "said"),

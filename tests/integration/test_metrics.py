@@ -482,14 +482,12 @@ def test_the_dashboards_memory_is_that_of_smaps_for_several_servers_and_policies
         assert time.monotonic() < deadline, "Prometheus has not read all servers"
         time.sleep(0.2)
 
-    memory, of_workers, part = (
-        next(query for query in dashboard_queries() if query.startswith(begin))
-        for begin in (
-            "pasture_tree_pss_bytes",
-            "pasture_process_private_bytes",
-            "sum by (instance) (pasture_process_shared_bytes",
-        )
+    begins = (
+        *("pasture_tree_pss_bytes", "pasture_process_private_bytes"),
+        "sum by (instance) (pasture_process_shared_bytes",
     )
+    queries = dashboard_queries()
+    memory, of_workers, part = (next(q for q in queries if q.startswith(b)) for b in begins)
     by_policy = "sum by (policy) (pasture_tree_pss_bytes * on (instance) group_left (policy) {})"
 
     def compare():
@@ -537,12 +535,9 @@ def roles_as_the_kernel_says(server_pid):
                 found.setdefault(one.name, {})[process] = one.value
         pss = found["pasture_process_pss_bytes"]
         for (role, pid), size in pss.items():
-            whole, private, shared = kernel[int(pid)]
-            assert size == pytest.approx(whole, rel=0.02)
-            own, others = (
-                found[f"pasture_process_{of}_bytes"][role, pid] for of in ("private", "shared")
-            )
-            assert (own, others) == pytest.approx((private, shared), rel=0.02)
+            private, shared = (found[f"pasture_process_{of}_bytes"] for of in ("private", "shared"))
+            parts = size, private[role, pid], shared[role, pid]
+            assert parts == pytest.approx(kernel[int(pid)], rel=0.02)
         assert {int(pid) for _, pid in pss} == set(kernel)
         [total] = found["pasture_tree_pss_bytes"].values()
         assert total == pytest.approx(sum(whole for whole, _, _ in kernel.values()), rel=0.02)

@@ -118,7 +118,7 @@ class _Command(SectionedCommand):
         click.Option(
             ["--image"],
             metavar="FILE",
-            help="Start the server out of this image of pasture[image], or 'auto'.",
+            help="Start the server out of this image of pasture[image].",
         ),
     ],
 )

@@ -1,72 +1,18 @@
-"""Parts of an image in a file that need no process: secrets, the file itself."""
+"""Parts of an image in a file that need no process."""
 
 from __future__ import annotations
 
-import io
 import os
 from pathlib import Path
 
 import pytest
 
-from pasture.errors import ImageFailed, UsageError
-from pasture_image.build import image_file, leaks
+from pasture.errors import ImageFailed
+from pasture_image.build import image_file
 from pasture_image.build.document import Document, Remark
-from pasture_image.build.leaks import find, of_file, of_variables
 from pasture_image.build.making import variables
-from pasture_image.inside.order import Secret
 
 pytestmark = pytest.mark.once
-
-
-def test_values_of_variables_are_looked_for_but_for_those_that_are_given_or_well_known() -> None:
-    environ = {"TOKEN": "0123456789", "PATH": "/usr/bin:/bin", "LC_ALL": "de_DE.UTF-8"}
-    environ |= {"PORT": "80", "GIVEN": "given value", "EMPTY": ""}
-    secrets, too_short = of_variables(environ, {"GIVEN"})
-    assert secrets == [Secret("the variable TOKEN", b"0123456789")]
-    assert too_short == ["PORT"]
-
-
-@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16-le", "utf-32-le", None])
-def test_a_secret_is_found_wherever_a_piece_of_the_file_ends(
-    monkeypatch: pytest.MonkeyPatch, encoding: str | None
-) -> None:
-    monkeypatch.setattr(leaks, "_PIECE_BYTES", 64)
-    text = "geheimnisvoll-ä".encode() if encoding else b"\xff\xfe\xfd\0\1\2"  # of no encoding
-    secret, needle = Secret("it", text), text.decode().encode(encoding) if encoding else text
-    for begin in range(140):
-        file = bytes(begin) + needle + bytes(70)
-        assert find(io.BytesIO(file), [secret, Secret("other", b"another one")]) == ["it"]
-        assert not find(io.BytesIO(file.replace(needle[-2:], b"?!")), [secret])
-
-
-def test_what_a_file_of_an_installed_module_has_is_no_secret_of_a_variable(tmp_path: Path) -> None:
-    installed = tmp_path / "site-packages" / "version.py"
-    own = tmp_path / "app" / "settings.py"
-    for file, text in ((installed, "machine = 'x86_64'\n"), (own, "TOKEN = 'abcdefgh'\n")):
-        file.parent.mkdir()
-        file.write_text(text)
-    machine = Secret("the variable NVARCH", b"x86_64")
-    token = Secret("the variable TOKEN", b"abcdefgh")
-    line = Secret("line 1 of the file secrets", b"x86_64")
-    paths = [str(tmp_path / "site-packages" / "gone.py"), str(installed), str(own)]
-    assert leaks.not_installed([machine, token, line], paths) == [token, line]
-
-
-def test_of_a_file_lines_and_values_are_looked_for(tmp_path: Path) -> None:
-    path = tmp_path / "secrets"
-    path.write_text(
-        "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n-----END PRIVATE KEY-----\n"
-        "NAME='a value'\nshort\n"
-    )
-    texts = {secret.text: secret.owner for secret in of_file(path)}
-    assert texts[b"MIIEvQIBADANBgkqhkiG9w0BAQEF"] == f"line 2 of the file {path}"
-    assert texts[b"a value"] == f"line 4 of the file {path}"
-    assert b"-----BEGIN PRIVATE KEY-----" not in texts
-    assert texts[path.read_bytes().strip()] == f"the file {path}"
-    path.write_text("x\n")
-    for wrong in (path, tmp_path / "none"):
-        with pytest.raises(UsageError):
-            of_file(wrong)
 
 
 def test_an_image_is_made_with_the_variables_that_matter_and_those_that_are_named() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from pasture_image.build.leaks import of_variables
 from pasture_image.inside.start_variables import BEGINNINGS, NAMES, always_read
 
 _NAME = re.compile(rb"(?<![A-Za-z_0-9])PYTHON[A-Z_0-9]+(?![A-Za-z0-9_])")
@@ -36,9 +35,7 @@ SECRETS = (
 
 
 @pytest.mark.parametrize("name", SECRETS)
-def test_a_variable_that_begins_as_one_of_the_start_is_kept_out_and_searched_for(name: str) -> None:
+def test_a_variable_that_begins_as_one_of_the_start_is_kept_out(name: str) -> None:
     environ = {name: "s3cr3t-value", "PYTHONPATH": "/a", "OMP_NUM_THREADS": "2"}
     found = {key: value for key, value in always_read(environ).items() if value is not None}
     assert found == {"PYTHONPATH": "/a", "OMP_NUM_THREADS": "2"}
-    secrets, _ = of_variables(environ, found)
-    assert [secret.owner for secret in secrets] == [f"the variable {name}"]

@@ -6,7 +6,8 @@ Owns arguments and the tables.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,7 @@ def command() -> None:
     "build",
     cls=SectionedCommand,
     headings={
-        **{"path": "Image", "options": "As programs have them", "secret_file": "Secrets"},
+        **{"path": "Image", "options": "As programs have them"},
         "mode": "File",
     },
 )
@@ -76,8 +77,6 @@ def command() -> None:
     "--env", "NAME[=VALUE]", "Variable that modules see while they load; they see no others."
 )
 @_repeated("--env-prefix", "PREFIX", "The same of all variables that begin so.")
-@_repeated("--secret-file", "FILE", "Fail if its content is in the image.")
-@_repeated("--not-secret", "NAME", "Variable whose value may be in the image.")
 @click.option(
     "--allow",
     type=click.Choice(sorted(REFUSED)),
@@ -93,7 +92,6 @@ def build(path: str, recipe: Path | None, **wanted: Any) -> None:
     """Load modules in a process, and keep it in a file.
 
     Modules find the variables that matter to every start of Python, and those that --env names.
-    The finished file is searched for the values of all others.
 
     With FOLDER/, which ends with a slash, an image is made unless one there fits: for
     `PASTURE_IMAGE=FOLDER/`, before programs start. Of many processes at once one builds, and the
@@ -107,24 +105,30 @@ def build(path: str, recipe: Path | None, **wanted: Any) -> None:
         _ensure(Path(path), wanted)
     else:
         require_writable(Path(path))
-        _make(Path(path), *_order(wanted))
+        _make(Path(path), _order(wanted))
 
 
 def _ensure(folder: Path, wanted: Mapping[str, Any]) -> None:
     """Build an image in a folder, unless the same one is there and fits."""
     from pasture_image.build import folder as kept
 
-    stub, (order, _) = _stub(), _order(wanted)
+    stub, order = _stub(), _order(wanted)
     fitting, why = kept.find(stub, folder, order)
     if fitting is None:
-        with kept.locked(folder):
+        with kept.locked(folder, _wait_for_another):
             fitting, why = kept.find(stub, folder, order)
             if fitting is None:
                 _say(f"{folder}: {why}")
-                _make_to_fit(kept.place(folder, order, stub), wanted)
-                kept.prune(folder)
+                made = kept.place(folder, order, stub)
+                _make_to_fit(made, wanted)
+                kept.prune(folder, made)
                 return
     _say(f"{fitting} fits")
+
+
+def _wait_for_another(pause_s: float) -> None:
+    with _status("waiting for another build in this folder"):
+        time.sleep(pause_s)
 
 
 def _make_to_fit(path: Path, wanted: Mapping[str, Any]) -> None:
@@ -134,10 +138,10 @@ def _make_to_fit(path: Path, wanted: Mapping[str, Any]) -> None:
     from pasture_image.inside.start_variables import says_secret
 
     for left in reversed(range(_MAX_BUILDS)):
-        order, too_short = _order(wanted)
+        order = _order(wanted)
         known = environment.own().keys() - order.environ.keys()
         names = [
-            name for name in _make(path, order, too_short)
+            name for name in _make(path, order)
             if name in known and not says_secret(name)
         ]  # fmt: skip
         if not names or not left:
@@ -162,26 +166,28 @@ def _with_recipe(recipe: Path, given: dict[str, Any]) -> dict[str, Any]:
     *("-o", "--output", "path"),
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where to write it; standard output without it.",
+    help="Where to write it; without it standard output, and the program's goes to standard error.",
 )
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND...")
 def recipe(path: Path | None, words: tuple[str, ...]) -> None:
     """Run a program once by Python, and write the recipe of an image for it.
 
-    The recipe names the modules that it imported and that load by themselves; what it left out is
-    in comments, with the reason. `pasture image build -o FOLDER/ FILE` builds it.
+    The recipe names the modules that it imported and that load by themselves, up to the first
+    change of its environment, which is in a comment. A server is stopped as usual, by Ctrl-C.
+    `pasture image build -o FOLDER/ FILE` builds it.
     """
     from pasture.trust import private_files
     from pasture_image.build.recipe import watched
+    from pasture_tools.display.atomic import require_writable
 
-    text = watched(words)
     if path is None:
-        click.echo(text, nl=False)
+        click.echo(watched(words, output=2), nl=False)
     else:
-        private_files.write(path, text)
+        require_writable(path)
+        private_files.write(path, watched(words, output=None))
 
 
-def _make(path: Path, order: Order, too_short: Sequence[str]) -> list[str]:
+def _make(path: Path, order: Order) -> list[str]:
     """Build an image; returns variables for which programs with this environment do not use it."""
     from pasture_image.build.making import build as build_image
     from pasture_image.build.making import in_the_way
@@ -190,8 +196,6 @@ def _make(path: Path, order: Order, too_short: Sequence[str]) -> list[str]:
     with _status("loading modules and writing the image"):
         document = build_image(path, order)
     _print(path, document)
-    if too_short:
-        _say(f"too short to search the image for: {', '.join(too_short)}")
     if differing := in_the_way(_stub(), path, environment.own(), order):
         _say(
             "python runs programs with this environment, for the variables "
@@ -200,25 +204,19 @@ def _make(path: Path, order: Order, too_short: Sequence[str]) -> list[str]:
     return differing
 
 
-def _order(given: Mapping[str, Any]) -> tuple[Order, Sequence[str]]:
-    """What is to be built, and variables whose values are too short to be searched for."""
+def _order(given: Mapping[str, Any]) -> Order:
+    """What is to be built."""
     from pasture.warmup.requests import read_lines
-    from pasture_image.build import leaks
     from pasture_image.build.interpreter import python, split_options
     from pasture_image.build.making import variables
     from pasture_image.inside import environment
     from pasture_image.inside.order import Order
 
-    own = environment.own()
-    environ, named = variables(own, given["env"], given["env_prefix"])
+    environ, named = variables(environment.own(), given["env"], given["env_prefix"])
     words = ",".join(given["preload"]).split(",")
     modules = tuple(word for word in map(str.strip, words) if word)
-    known = (python(), *modules, given["app"], *environ.values())
-    secrets, too_short = leaks.of_variables(own, {*environ, *given["not_secret"]}, known)
-    for file in given["secret_file"]:
-        secrets += leaks.of_file(file)
     lines = (line for file in given["warm_file"] for line in read_lines(file))
-    order = Order(
+    return Order(
         python(),
         modules,
         tuple(split_options(given["options"])),
@@ -228,10 +226,8 @@ def _order(given: Mapping[str, Any]) -> tuple[Order, Sequence[str]]:
         application=given["app"],
         warm=(*given["warm"], *lines),
         mode=int(given["mode"] or "600", 8),
-        secrets=tuple(secrets),
         allow=given["allow"],
     )
-    return order, too_short
 
 
 @command.command("show")

@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define END ".img"
-
 static char *
 read_names(DIR *stream)
 {
@@ -71,7 +69,7 @@ static bool
 is_image(const char *name)
 {
     const char *end = strrchr(name, '.');
-    return name[0] != '.' && end != NULL && strcmp(end, END) == 0;
+    return name[0] != '.' && end != NULL && strcmp(end, ".img") == 0;
 }
 
 size_t
@@ -79,8 +77,7 @@ folder_find(const char *folder, folder_image images[FOLDER_MAX_IMAGES])
 {
     size_t found = 0;
     char *names = folder_names(AT_FDCWD, folder);
-    for (char *name = names; name != NULL && *name && found < FOLDER_MAX_IMAGES;
-         name += strlen(name) + 1) {
+    for (char *name = names; name != NULL && *name; name += strlen(name) + 1) {
         struct stat s;
         folder_image *image = &images[found];
         int length = snprintf(image->path, sizeof image->path, "%s/%s", folder, name);
@@ -88,6 +85,9 @@ folder_find(const char *folder, folder_image images[FOLDER_MAX_IMAGES])
             && S_ISREG(s.st_mode)) {
             image->mtime_ns = s.st_mtim.tv_sec * 1000000000LL + s.st_mtim.tv_nsec;
             found++;
+        }
+        if (found == FOLDER_MAX_IMAGES) { /* the oldest goes */
+            qsort(images, found--, sizeof *images, newest_first);
         }
     }
     free(names);

@@ -20,7 +20,14 @@ from pasture_image.build.manifest import (
     write_manifest,
 )
 from pasture_image.build.regions import OWN, Copy
-from pasture_image.inside import environment, memory, observing, record, variables
+from pasture_image.inside import (
+    environment,
+    memory,
+    observing,
+    record,
+    start_files,
+    variables,
+)
 from pasture_image.inside.loading import Stopping
 from pasture_image.inside.notes import REFUSED, Note
 from pasture_image.inside.order import Built, Order, send
@@ -29,7 +36,6 @@ from pasture_image.inside.written import is_appended
 
 _NAME = "pasture-image"
 _STANDARD = frozenset((0, 1, 2))
-_START_MODULES = ("sitecustomize", "usercustomize")
 
 
 def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
@@ -63,7 +69,7 @@ def copy_and_send(stopping: Stopping, at_start: Collection[str]) -> NoReturn:
         ask_again(order, found)
         _require_allowed(order, found)
         notes = _asked_for(found)
-        now = imports.search_again(_START_MODULES)
+        now = imports.search_again(start_files.MODULES)
         found.changed.update(f"{folder}/{name}" for (folder, name), where in now.items()
                              if imports.sought.get((folder, name), where) != where)  # fmt: skip
         sought = {**imports.sought, **now}
@@ -171,7 +177,7 @@ def _notes(
     return (
         *(Note("variables", walker) for walker in walkers),
         *([Note("asked", str(asked))] if asked else ()),
-        *(Note("startup", name) for name in _START_MODULES if name in sys.modules),
+        *(Note("startup", name) for name in start_files.MODULES if name in sys.modules),
         *sorted(found.refused),
         *(Note("kernel", path) for path in sorted(found.asked)),
         *(Note("terminal", name) for name in found.terminals()),

@@ -9,13 +9,16 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from pasture.errors import ImageFailed
-from pasture.trust import locks
+from pasture.trust import locks, private_files
 from pasture_image.build import host
 from pasture_image.build.making import why_not
 from pasture_image.inside import environment
@@ -24,6 +27,9 @@ from pasture_image.inside.start_variables import is_uncounted
 
 MAX_IMAGES = 32
 """Of a folder: environments that differ at each start (an id of a job) would fill it."""
+_NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.img")
+_LEFT_S = 86400.0
+"""After which a file of a build that was killed goes."""
 
 
 def find(stub: Path, folder: Path, order: Order) -> tuple[Path | None, str]:
@@ -32,6 +38,8 @@ def find(stub: Path, folder: Path, order: Order) -> tuple[Path | None, str]:
     why = "the folder has no such image"
     for path in sorted(folder.absolute().glob(f"{_begin(order)}-*.img")):
         reason = why_not(stub, path, environ, order.options)
+        if reason is not None and "process's id" in reason:  # by chance: another one has another
+            reason = why_not(stub, path, environ, order.options)
         if reason is None:
             return path, ""
         why = reason
@@ -39,20 +47,27 @@ def find(stub: Path, folder: Path, order: Order) -> tuple[Path | None, str]:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, wait: Callable[[float], object]) -> Iterator[None]:
     """One process at a time builds into a folder, which is made.
+
+    Args:
+        wait: sleeps for some seconds while another one builds.
 
     Raises:
         ImageFailed: nothing can be written there.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with locks.locked(folder.resolve()):
-            yield
+        private_files.require_writable(folder.resolve() / "any")
+        file = folder / ".lock"  # other users could lock the folder itself
+        number = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ImageFailed(
             f"{folder} cannot be used: {error.strerror or error}", hint="name a folder of your own"
         ) from None
+    with os.fdopen(number):
+        locks.lock(number, wait)
+        yield
 
 
 def place(folder: Path, order: Order, stub: Path) -> Path:
@@ -61,11 +76,23 @@ def place(folder: Path, order: Order, stub: Path) -> Path:
     return folder / f"{_begin(order)}-{_digest([host.facts(stub), counted])}.img"
 
 
-def prune(folder: Path) -> None:
-    """Remove the images that were made first, beyond what a start looks at."""
-    found = sorted(folder.glob("*.img"), key=lambda path: -path.stat().st_mtime)
-    for path in found[MAX_IMAGES:]:
-        path.unlink(missing_ok=True)
+def prune(folder: Path, made: Path) -> None:
+    """Remove the images of others' environments that were made first, beyond what a start looks at,
+    and what builds have left that were killed.
+    """
+    times = dict[Path, float]()
+    for path in folder.iterdir():
+        with suppress(OSError):
+            if _NAME.match(path.name.removeprefix(".")):
+                times[path] = path.lstat().st_mtime
+    images = [path for path in times if _NAME.fullmatch(path.name) and path.name != made.name]
+    images.sort(key=times.__getitem__, reverse=True)
+    left = [
+        path for path in times if path.suffix == ".part" and times[path] < time.time() - _LEFT_S
+    ]
+    for path in (*images[MAX_IMAGES - 1 :], *left):
+        with suppress(OSError):
+            path.unlink()
 
 
 def _begin(order: Order) -> str:

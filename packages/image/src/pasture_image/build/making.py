@@ -16,12 +16,12 @@ from typing import BinaryIO
 
 from pasture.errors import ImageFailed
 from pasture.interpreter import native
-from pasture_image.build import image_file, leaks
+from pasture_image.build import image_file
 from pasture_image.build.document import Document, Remark
 from pasture_image.build.process import Build, end_orphans, stub_of
 from pasture_image.inside.memory import read
-from pasture_image.inside.order import Built, Order, Secret
-from pasture_image.inside.start_variables import NAMES, always_read, is_uncounted
+from pasture_image.inside.order import Built, Order
+from pasture_image.inside.start_variables import NAMES, OF_PLACE, always_read, is_uncounted
 from pasture_tools.proc import processor
 
 _TRY_TIMEOUT_S = 60.0
@@ -40,14 +40,12 @@ def variables(
 
     Args:
         environ: of the caller: what matters to every start is taken from there, and what says where
-            and how a program runs (`leaks.KNOWN`). Of the latter counts what modules look at.
+            and how a program runs (`OF_PLACE`). Of the latter counts what modules look at.
         given: `NAME`, to be taken from there, too, or `NAME=VALUE`.
         prefixes: all that begin so are taken, too.
     """
     found = {name: value for name, value in always_read(environ).items() if value is not None}
-    found |= {
-        name: environ[name] for name in leaks.KNOWN & environ.keys() if not is_uncounted(name)
-    }
+    found |= {name: environ[name] for name in OF_PLACE & environ.keys() if not is_uncounted(name)}
     named = {n: value for n, value in environ.items() if n.startswith(tuple(prefixes))}
     for name, has_value, value in (one.partition("=") for one in given):
         if has_value or name in environ:
@@ -59,17 +57,16 @@ def build(path: Path, order: Order) -> Document:
     """Make an image; returns its document.
 
     Raises:
-        ImageFailed: it cannot be made, holds a secret, or no program starts out of it.
+        ImageFailed: it cannot be made, or no program starts out of it.
     """
     stub = stub_of(order.python)
+    _require_absolute_path(order)
     built, manifest, pages = _settled(order)
     try:
         document = _document(order, built)
 
         def inspect(written: BinaryIO) -> None:
             name = f"/proc/{os.getpid()}/fd/{written.fileno()}"
-            with Path(name).open("rb") as again:
-                _require_no_secret(again, order.secrets, built)
             if (why := why_not(stub, Path(name), order.environ, order.options)) is not None:
                 raise ImageFailed(
                     f"no program starts out of the image: {why}", hint="nothing was written"
@@ -80,6 +77,17 @@ def build(path: Path, order: Order) -> Document:
         os.close(manifest)
         os.close(pages)
     return document
+
+
+def _require_absolute_path(order: Order) -> None:
+    """Raise ImageFailed if where modules are looked for depends on the working directory."""
+    path = order.environ.get("PYTHONPATH", "")
+    is_read = not {"-E", "-I"} & {*order.options}
+    if path and is_read and not all(part.startswith("/") for part in path.split(os.pathsep)):
+        raise ImageFailed(
+            f"PYTHONPATH has a folder that is not named from / on: {path}",
+            hint="name each so; an empty one is the working directory",
+        )
 
 
 def _settled(order: Order) -> tuple[Built, int, int]:
@@ -120,18 +128,6 @@ def _made(order: Order) -> tuple[Built, int, int]:
     return built, descriptors[0], descriptors[1]
 
 
-def _require_no_secret(file: BinaryIO, secrets: Iterable[Secret], built: Built) -> None:
-    owners = leaks.find(file, secrets)
-    found = [secret for secret in secrets if secret.owner in owners]
-    paths = (*built.files, *built.libraries)
-    found = leaks.not_installed(found, paths) if found else []
-    if found:
-        raise ImageFailed(
-            f"the image holds {', '.join(sorted({secret.owner for secret in found}))}",
-            hint="have modules read it when a program runs, or say that it is none: --not-secret",
-        )
-
-
 def why_not(
     stub: Path, image: Path, environ: Mapping[str, str], options: Iterable[str] | None = None
 ) -> str | None:
@@ -141,7 +137,7 @@ def why_not(
         options: of Python; None for those of the image, whatever they are: no word of a file is put
             on a command line, where `python` would run it if the image does not fit.
     """
-    given = {**environ, "PASTURE_IMAGE": str(image), "PASTURE_IMAGE_VERBOSE": "1"}
+    given = {**environ, "PASTURE_IMAGE": str(image.absolute()), "PASTURE_IMAGE_VERBOSE": "1"}
     if options is None:
         given[_ANY_OPTIONS] = "1"
     try:
@@ -189,7 +185,7 @@ def _document(order: Order, built: Built) -> Document:
             sorted(n for n, v in built.variables.items() if v is not None or n not in NAMES)
         ),
         holds=tuple(
-            sorted({n for n in order.environ if n not in leaks.KNOWN or n in built.variables})
+            sorted({n for n in order.environ if n not in OF_PLACE or n in built.variables})
         ),
         notes=tuple(Remark(n.code, n.subject, n.sentence) for n in built.notes),
         kernel=f"{platform.release()} {platform.version()}",

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 import os
 import shlex
+import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pasture.errors import ImageFailed, UsageError
@@ -20,6 +21,8 @@ from pasture.trust import foreign_files
 from pasture_image.build.interpreter import python
 
 _TIMEOUT_S = 300.0
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_OF_COMMAND = ("-o", "--output", "--help")
 _WATCH = """\
 import atexit, os, sys
 del os.environ["PYTHONPATH"]; os.environ.update({own!r})
@@ -75,18 +78,23 @@ def words(path: Path) -> list[str]:
     Raises:
         UsageError: it cannot be read, or its quotes do not match.
     """
-    data = foreign_files.read_foreign(path, most_bytes=1 << 20, owners=None)
+    data = foreign_files.read_foreign(path.resolve(), most_bytes=1 << 20, owners=None)
     try:
-        return shlex.split(data.decode("utf-8", "replace"), comments=True)
+        found = shlex.split(data.decode("utf-8-sig", "replace"), comments=True)
     except ValueError as error:
         raise UsageError(f"{path} makes no sense: {error}") from None
+    for word in found:
+        if word.startswith(_OF_COMMAND):
+            raise UsageError(f"{path} has {word}", hint="give that to `pasture image build` itself")
+    return found
 
 
-def watched(command: Sequence[str]) -> str:
-    """The recipe that one run of a program gives.
+def watched(command: Sequence[str], output: int | None) -> str:
+    """The recipe that one run of a program gives, which ends as it would by itself.
 
     Args:
         command: as it is started: `python app.py`, or a script.
+        output: descriptor of its standard output; None for that of this process.
 
     Raises:
         ImageFailed: nothing of it was seen.
@@ -97,19 +105,39 @@ def watched(command: Sequence[str]) -> str:
         (Path(folder) / "sitecustomize.py").write_text(_WATCH.format(file=str(seen), own=own))
         path = os.pathsep.join((folder, *filter(None, own.values())))
         try:
-            done = subprocess.run(command, env={**os.environ, "PYTHONPATH": path}, check=False)
+            status = _run(command, {**os.environ, "PYTHONPATH": path}, output)
         except OSError as error:
             raise ImageFailed(f"{command[0]} cannot be started: {error.strerror}") from None
         if not seen.exists():
             raise ImageFailed(
-                f"nothing was seen of {command[0]}, which ended with status {done.returncode}",
-                hint="give the command of a Python program that ends by itself",
+                f"nothing was seen of {command[0]}, which ended with status {status}",
+                hint="give the command of a Python program that ends by itself, or by Ctrl-C, and"
+                " reads its start files (no -E, -I, -S)",
             )
-        return _text(command, *ast.literal_eval(seen.read_text()))
+        return _text(command, status, *ast.literal_eval(seen.read_text()))
 
 
-def _text(command: Sequence[str], names: list[str], changes: list[tuple[str, str]]) -> str:
+def _run(command: Sequence[str], environ: Mapping[str, str], output: int | None) -> int:
+    """The status of a program that gets the signals that would end this process."""
+    with subprocess.Popen(command, env=environ, stdout=output) as process:
+
+        def pass_on(number: int, _: object) -> None:
+            if number != signal.SIGINT:  # the terminal has sent it to both
+                process.send_signal(number)
+
+        before = {number: signal.signal(number, pass_on) for number in _ENDS}
+        try:
+            return process.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _text(
+    command: Sequence[str], status: int, names: list[str], changes: list[tuple[str, str]]
+) -> str:
     lines = ["# the recipe of: " + shlex.join(command).replace("\n", "\\n")]
+    lines += [f"# it ended with status {status}"] if status else []
     for event, what in changes:
         what = f"os.environ[{what!r}]" if "env" in event else f"os.chdir({what!r})"
         lines.append(f"# it changes {what}: modules that it imports after that are left out")
@@ -118,7 +146,8 @@ def _text(command: Sequence[str], names: list[str], changes: list[tuple[str, str
         if name.replace(".", "").isidentifier() and not name.startswith(("_", "pasture"))
     )  # fmt: skip
     if not loadable:
-        raise ImageFailed("the program imports nothing that can be kept", hint="build no image")
+        first = lines[-1].removeprefix("# ") if changes else "build no image"
+        raise ImageFailed("the program imports nothing that can be kept", hint=first)
     return "\n".join((*lines, *(f"--preload {name}" for name in loadable), ""))
 
 

@@ -95,9 +95,8 @@ def begin(
             [_python, *words[1:]],
         )
         for one in (name, f"{name}.__main__") if kind == "m" else ():
-            # `-m` warns of a module in a package that is loaded before: by then it never is.
-            if "." in one and not hasattr(sys.modules.get(one), "__path__"):
-                sys.modules.pop(one, None)
+            if "." in one and one in sys.modules and not hasattr(sys.modules[one], "__path__"):
+                raise RuntimeError(f"-m runs {one}, which its package may have loaded, or may not")
         what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
     except Exception as error:

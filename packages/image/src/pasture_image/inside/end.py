@@ -13,7 +13,7 @@ import os
 import sys
 from _weakref import ref
 from collections.abc import Callable
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from pasture.interpreter import native
@@ -24,6 +24,14 @@ _of_image: frozenset[str] = frozenset()
 _pid = 0
 _CLEARED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache", "meta_path")
 _EXCEPTIONS = ("last_exc", "last_type", "last_value", "last_traceback")
+_CODE = (FunctionType, ModuleType, type)
+_MARK = "__held__"
+
+
+class _Held:
+    """Lies among the names of a module, and goes with them."""
+
+    __slots__ = ("__weakref__",)
 
 
 def keep_modules() -> None:
@@ -95,7 +103,8 @@ def _clear_all() -> None:
         setattr(sys, name, _usable(getattr(sys, f"__{name}__", None)))
     left = _remove(later)
     gc.collect()
-    for reference in reversed(left):
+    _clear_held(left)
+    for reference, _ in reversed(left):
         if (module := reference()) is not None:
             _clear(module)
     gc.collect()  # cycles that modules held
@@ -110,21 +119,44 @@ def _usable(stream: Any) -> Any:
         return None
 
 
-def _remove(names: list[str]) -> list[ref[ModuleType]]:
+def _remove(names: list[str]) -> list[tuple[ref[ModuleType], ref[_Held]]]:
+    """Modules, and what lies among the names of each."""
     left = []
     for name in names:
         module = sys.modules.pop(name)
         if issubclass(type(module), ModuleType):  # `isinstance` would run code of a proxy
-            left.append(ref(module))
+            program.names_of(module)[_MARK] = held = _Held()
+            left.append((ref(module), ref(held)))
+            del held
         del module
     return left
+
+
+def _clear_held(left: list[tuple[ref[ModuleType], ref[_Held]]]) -> None:
+    """Clear what modules that are gone held, where a function of theirs still has their names.
+
+    It is a function of atexit, or the image has it: the interpreter, which clears all, finalizes
+    that here, too. What code needs stays: such a function may hear of what is finalized.
+    """
+    held = [mark() for module, mark in left if module() is None]
+    held = [mark for mark in held if mark is not None]
+    for names in gc.get_referrers(*held) if held else ():
+        if type(names) is dict:
+            for name in list(names):
+                value = names[name]
+                is_data = gc.is_tracked(value) and not issubclass(type(value), _CODE)
+                if is_data and name != "__builtins__":
+                    del value
+                    names[name] = None
+    gc.collect()
 
 
 def _clear(module: ModuleType) -> None:
     """As Objects/moduleobject.c, _PyModule_Clear: first names with one underscore."""
     namespace = program.names_of(module)
     for private in (True, False):
-        for name, value in list(namespace.items()):
+        for name in list(namespace):
+            value = namespace.get(name)
             is_private = name.startswith("_") and not name.startswith("__")
             if value is not None and name != "__builtins__" and (is_private or not private):
                 del value
@@ -133,5 +165,5 @@ def _clear(module: ModuleType) -> None:
 
 # What warns meanwhile has no place, as at the interpreter's own end: warnings skip such frames.
 _of_end: tuple[Any, ...] = (exit._at_end, exit._at_end.__wrapped__)  # type: ignore[attr-defined]
-for _function in (*_of_end, finish, _clear_all, _remove, _clear):
+for _function in (*_of_end, finish, _clear_all, _remove, _clear_held, _clear):
     _function.__code__ = _function.__code__.replace(co_filename="<frozen importlib._bootstrap>")

@@ -14,17 +14,14 @@ _COERCED = "LC_CTYPE"
 
 
 def own() -> dict[str, str]:
-    """The environment that this process was started with."""
-    return {name: value for name, value in os.environ.items() if name != _COERCED or not coerced()}
+    """What the kernel gave this process: start files may have changed it since."""
+    with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 - less is loaded into the image
+        return _parsed(file.read())
 
 
 def coerced() -> dict[str, str]:
     """What the interpreter has set of it at its start."""
-    if _COERCED not in os.environ:
-        return {}
-    with open("/proc/self/environ", "rb") as file:  # noqa: PTH123 - less is loaded into the image
-        started = file.read().split(b"\0")
-    is_given = any(pair.startswith(f"{_COERCED}=".encode()) for pair in started)
+    is_given = _COERCED not in os.environ or _COERCED in own()
     return {} if is_given else {_COERCED: os.environ[_COERCED]}
 
 
@@ -38,6 +35,9 @@ def write(environ: Mapping[str, str], file: int) -> None:
 
 def read(file: int) -> dict[str, str]:
     """The environment. All of it is in the memory of this process then."""
-    data = os.pread(file, os.fstat(file).st_size, 0)
+    return _parsed(os.pread(file, os.fstat(file).st_size, 0))
+
+
+def _parsed(data: bytes) -> dict[str, str]:
     pairs = (os.fsdecode(pair).partition("=") for pair in data.split(b"\0") if pair)
     return {name: value for name, _, value in pairs}

@@ -34,6 +34,7 @@ from pasture_image.inside import (
     process_state,
     program,
     recording,
+    start_files,
     streams,
     trial,
     variables,
@@ -78,6 +79,7 @@ def main() -> Stopping | tuple[list[int], int, str, int, set[str]] | None:
     """
     numbers = [int(number) for number in sys.argv[1].split(",")]
     program.begin_loading()  # from here on nothing is looked for in the working directory
+    program.changed.update(start_files.set_variables())
     os.environ.pop("LD_BIND_NOW", None)
     imports = recording.Imports()
     imports.start()
@@ -146,6 +148,7 @@ def _load(
     recorder = output.Recorder(files)
     with recording.own():
         taken = _take_low_descriptors()
+        variables.read.update(start_files.names())
         second = Apart(lambda: trial.reported(lambda: _load_modules(order)), environ, close)
         before, began_s, keys = process_state.read(), monotonic(), trial.keys()
     with second:

@@ -40,7 +40,7 @@ SENTENCES = {
     "output": "{} prints while it is loaded",
     "state": "loading modules changes {}",
     "host": "{} holds the host's name: python runs programs on another host",
-    "startup": "{} was loaded before variables are watched: what it read of them is not compared",
+    "startup": "{} ran before variables are watched: those that its text names are compared",
 }
 
 REFUSED = frozenset((

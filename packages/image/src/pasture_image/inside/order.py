@@ -13,7 +13,7 @@ import json
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from pasture.trust.records import decoded
 from pasture_image.inside import memory
@@ -21,18 +21,6 @@ from pasture_image.inside.notes import SENTENCES, Note
 
 _MAX_DESCRIPTORS = 64
 _HEAD = b"built"
-
-
-class Secret(NamedTuple):
-    """A value that must not be in an image.
-
-    Attributes:
-        owner: of it, for people.
-        text: the value.
-    """
-
-    owner: str
-    text: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,6 @@ class Order:
             first that is found.
         warm: requests that it serves before the image is taken.
         mode: of the file.
-        secrets: that must not be in it.
         allow: what programs may get as it was for the build (`notes.REFUSED`).
         folder: the builder's working directory, which is empty.
     """
@@ -64,14 +51,13 @@ class Order:
     application: str = ""
     warm: tuple[str, ...] = ()
     mode: int = 0o600
-    secrets: tuple[Secret, ...] = ()
     allow: tuple[str, ...] = ()
     folder: str = ""
 
     @property
     def for_builder(self) -> Order:
         """What may lie in the image: variables come as they are read (`variables`)."""
-        return dataclasses.replace(self, environ={}, secrets=())
+        return dataclasses.replace(self, environ={})
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 Owns their names, and those of variables that differ from start to start. The values of the former
 come into every image, so a name is here because the start reads it, and not for how it begins:
-`PYTHON_KEYRING_PASS` and `LC_TOKEN` are a program's own, kept out of images and searched for. Where
+`PYTHON_KEYRING_PASS` and `LC_TOKEN` are a program's own, and kept out of images. Where
 the names of a library's variables are not all known, those that begin as its own count, but for
 names that say that they hold a secret.
 
@@ -40,10 +40,9 @@ NAMES = frozenset((
     *(f"LD_{name}" for name in _LINKER),
     *LOCALE,
     *("LANG", "LANGUAGE", "LOCPATH", "TZ", "GLIBC_TUNABLES"),
-    *("HOME", "SETUPTOOLS_USE_DISTUTILS"),
+    *("HOME", "__PYVENV_LAUNCHER__"),
 ))  # fmt: skip
-"""By their whole names. HOME is where packages of the user are; start files of packages read the
-last one."""
+"""By their whole names. HOME is where packages of the user are."""
 
 BEGINNINGS = (
     *("PYTHON_JIT_", "MALLOC_", "GOMP_", "OMP_", "OPENBLAS_", "GOTO_", "MKL_", "KMP_", "BLIS_"),
@@ -77,6 +76,16 @@ of them (`locales`), as of HOME."""
 _SAYS_SECRET = re.compile(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASS|PASSWD|PASSWORD|PASSPHRASE|PWD|CREDENTIALS?|AUTH|DSN)(?:_|$)"
 )
+
+OF_PLACE = frozenset((
+    *("PATH", "PWD", "OLDPWD", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "LANG"),
+    *("LANGUAGE", "TZ", "VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT", "HOSTNAME", "HOST", "_", "SHLVL"),
+    *("EDITOR", "PAGER", "LS_COLORS", "TMPDIR", "DISPLAY", "MAIL", "XDG_RUNTIME_DIR", "MAKEFLAGS"),
+    *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CONDA_PREFIX", "DEBIAN_FRONTEND"),
+    *("CONDA_DEFAULT_ENV", "PYTEST_CURRENT_TEST", "PYENV_ROOT", "PYENV_VERSION"),
+    *("SSL_CERT_DIR", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"),
+))  # fmt: skip
+"""Variables that say where and how a program runs: a builder has them."""
 
 UNCOUNTED = frozenset((
     *("_", "SHLVL", "PWD", "OLDPWD"),  # of a shell, for each program
