@@ -6,7 +6,6 @@ Owns arguments and the tables.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -93,7 +92,7 @@ def build(path: str, recipe: Path | None, **wanted: Any) -> None:
 
     Modules find the variables that matter to every start of Python, and those that --env names.
 
-    With FOLDER/, which ends with a slash, an image is made unless one there fits: for
+    With FOLDER/, which is there or ends with a slash, an image is made unless one there fits: for
     `PASTURE_IMAGE=FOLDER/`, before programs start. Of many processes at once one builds, and the
     others wait for it. RECIPE is a file with options of this command, as `recipe` writes it.
     """
@@ -101,7 +100,7 @@ def build(path: str, recipe: Path | None, **wanted: Any) -> None:
 
     if recipe is not None:
         wanted = _with_recipe(recipe, wanted)
-    if path.endswith("/"):
+    if path.endswith("/") or Path(path).is_dir():
         _ensure(Path(path), wanted)
     else:
         require_writable(Path(path))
@@ -115,7 +114,7 @@ def _ensure(folder: Path, wanted: Mapping[str, Any]) -> None:
     stub, order = _stub(), _order(wanted)
     fitting, why = kept.find(stub, folder, order)
     if fitting is None:
-        with kept.locked(folder, _wait_for_another):
+        with kept.locked(folder, _say):
             fitting, why = kept.find(stub, folder, order)
             if fitting is None:
                 _say(f"{folder}: {why}")
@@ -124,11 +123,6 @@ def _ensure(folder: Path, wanted: Mapping[str, Any]) -> None:
                 kept.prune(folder, made)
                 return
     _say(f"{fitting} fits")
-
-
-def _wait_for_another(pause_s: float) -> None:
-    with _status("waiting for another build in this folder"):
-        time.sleep(pause_s)
 
 
 def _make_to_fit(path: Path, wanted: Mapping[str, Any]) -> None:

@@ -47,11 +47,11 @@ def find(stub: Path, folder: Path, order: Order) -> tuple[Path | None, str]:
 
 
 @contextmanager
-def locked(folder: Path, wait: Callable[[float], object]) -> Iterator[None]:
+def locked(folder: Path, say: Callable[[str], object]) -> Iterator[None]:
     """One process at a time builds into a folder, which is made.
 
     Args:
-        wait: sleeps for some seconds while another one builds.
+        say: is told if another one builds, which is waited for.
 
     Raises:
         ImageFailed: nothing can be written there.
@@ -65,6 +65,11 @@ def locked(folder: Path, wait: Callable[[float], object]) -> Iterator[None]:
         raise ImageFailed(
             f"{folder} cannot be used: {error.strerror or error}", hint="name a folder of your own"
         ) from None
+
+    def wait(_: float) -> None:
+        say(f"{folder}: waiting for another build")
+        locks.lock(number)
+
     with os.fdopen(number):
         locks.lock(number, wait)
         yield

@@ -19,7 +19,8 @@ from pasture.observing import asker_besides
 WORDS = ("/zqprogram/zqprogram", "zqargument")
 _ON_THE_WAY = frozenset((
     *(__name__, "argparse", "optparse", "posixpath", "genericpath", "os", "fnmatch"),
-    *("pathlib", "pathlib._local", "pathlib._os"),
+    *("pathlib", "pathlib._local", "pathlib._os", "importlib._bootstrap"),
+    "importlib._bootstrap_external",
 ))  # fmt: skip
 
 PLAIN = {"__getattribute__", "__getnewargs__", "__sizeof__", "__new__", "__doc__", "maketrans"}
