@@ -294,16 +294,22 @@ def test_variables_that_start_files_set_are_programs_and_those_in_their_texts_co
 
 
 @pytest.mark.once
-def test_a_module_that_its_package_may_have_loaded_is_run_by_python(own_images: Images) -> None:
-    package = own_images.lib / "package"
-    package.mkdir()
-    (package / "__init__.py").write_text("from .part import Thing")
-    part = "class Thing: pass\nimport package; print(getattr(package, 'Thing', Thing) is Thing)"
-    (package / "part.py").write_text(part)
-    own_images.built("--preload", "package", "--allow", "output")
-    assert "which its package may have loaded" in own_images.why("-m", "package.part")
-    ended = own_images.run("-m", "package.part")
-    assert ended == own_images.python("-m", "package.part") and b"RuntimeWarning" in ended.err
+@pytest.mark.parametrize("text", ["from .inner.part import Thing", "class Thing: pass"])
+def test_a_module_runs_a_second_time_where_its_package_has_loaded_it(
+    own_images: Images, text: str
+) -> None:
+    inner = own_images.lib / "package" / "inner"
+    inner.mkdir(parents=True)
+    (inner.parent / "__init__.py").write_text(text)
+    (inner / "__init__.py").write_text("")
+    part = (
+        "import package as p\nclass Thing: pass\nif __name__ == '__main__': print(p.Thing is Thing)"
+    )
+    (inner / "part.py").write_text(part)
+    own_images.built("--preload", "package,package.inner.part")
+    ended = own_images.served("-m", "package.inner.part")
+    assert ended == own_images.python("-m", "package.inner.part")
+    assert (b"RuntimeWarning" in ended.err) is text.startswith("from")
 
 
 @pytest.mark.once

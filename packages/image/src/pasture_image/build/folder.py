@@ -51,7 +51,7 @@ def locked(folder: Path, say: Callable[[str], object]) -> Iterator[None]:
     """One process at a time builds into a folder, which is made.
 
     Args:
-        say: is told if another one builds, which is waited for.
+        say: called with a line if another one builds, which is waited for.
 
     Raises:
         ImageFailed: nothing can be written there.

@@ -37,6 +37,9 @@ PROCESSES = ("multiprocessing", "billiard")
 keys: dict[str, bytes] = {}
 """Of these, the keys that modules have set."""
 
+of_packages: frozenset[str] = frozenset()
+"""Modules that their packages load."""
+
 asked_signals: frozenset[int] = frozenset()
 """As `observing.signals`: the image was made with none of them ignored or blocked."""
 
@@ -95,8 +98,10 @@ def begin(
             [_python, *words[1:]],
         )
         for one in (name, f"{name}.__main__") if kind == "m" else ():
-            if "." in one and one in sys.modules and not hasattr(sys.modules[one], "__path__"):
-                raise RuntimeError(f"-m runs {one}, which its package may have loaded, or may not")
+            # Where a package loads it itself, `-m` warns of that, and runs it a second time.
+            is_package = hasattr(sys.modules.get(one), "__path__")
+            if "." in one and not is_package and one not in of_packages:
+                sys.modules.pop(one, None)
         what = main_program.absolute(name) if kind == "f" else name  # in the program's directory
         _switch_on_seal()
     except Exception as error:

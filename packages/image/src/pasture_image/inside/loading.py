@@ -97,6 +97,7 @@ def main() -> Stopping | tuple[list[int], int, str, int, set[str]] | None:
     try:
         kept = _load(order, environ, close, record, files)
         imports.stop()
+        begin.of_packages = frozenset(imports.of_packages)
         streams.flush()
         if order.rehearse:
             from pasture_image.inside import rehearsal

@@ -56,6 +56,7 @@ class Imports:
     Attributes:
         sought: what it has looked for in folders.
         names: top-level names that were looked for.
+        of_packages: modules that were looked for while a package above them was being loaded.
         before: names of modules that were loaded by then.
         listed_before: folders that it had listed by then.
     """
@@ -63,6 +64,7 @@ class Imports:
     def __init__(self) -> None:
         self.sought: Sought = {}
         self.names: set[str] = set()
+        self.of_packages: set[str] = set()
         self.before = tuple(sys.modules)
         self.listed_before = frozenset(sys.path_importer_cache)
         self._plain: Callable[..., Any] = importlib.machinery.FileFinder.find_spec
@@ -106,6 +108,8 @@ class Imports:
             above, _, name = fullname.rpartition(".")
             if not above:
                 self.names.add(name)
+            elif _is_being_loaded(above):
+                self.of_packages.add(fullname)
             self.sought[finder.path, name] = "" if found is None else found.origin or "/"
             return found
 
@@ -123,6 +127,16 @@ class Imports:
             return self._plain_listing(path)
         finally:
             mark(LISTED)
+
+
+def _is_being_loaded(name: str) -> bool:
+    """Whether a package is, or one above it."""
+    while name:
+        spec = getattr(sys.modules.get(name), "__spec__", None)
+        if getattr(spec, "_initializing", False):
+            return True
+        name = name.rpartition(".")[0]
+    return False
 
 
 def _search(name: str) -> None:
