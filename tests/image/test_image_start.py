@@ -302,10 +302,7 @@ def test_a_module_runs_a_second_time_where_its_package_has_loaded_it(
     inner.mkdir(parents=True)
     (inner.parent / "__init__.py").write_text(text)
     (inner / "__init__.py").write_text("")
-    part = (
-        "import package as p\nclass Thing: pass\nif __name__ == '__main__': print(p.Thing is Thing)"
-    )
-    (inner / "part.py").write_text(part)
+    (inner / "part.py").write_text("class Thing: pass\nif __name__ == '__main__': print(__file__)")
     own_images.built("--preload", "package,package.inner.part")
     ended = own_images.served("-m", "package.inner.part")
     assert ended == own_images.python("-m", "package.inner.part")
