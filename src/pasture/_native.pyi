@@ -288,9 +288,9 @@ def finalize(op: object, /) -> None:
     """Run the finalizer of an object now; then it does not run again. What it raises is reported
     as for any finalizer."""
 
-def finalize_before_modules() -> None:
+def finalize_before_modules(now: bool, /) -> None:
     """Have finalizers of objects that modules hold run before the interpreter empties these, as in
-    a process that is not sealed. Call it in the last function of atexit.
+    a process that is not sealed; or now. Call it in the last function of atexit.
 
     Raises:
         NotImplementedError: the collector's fields are not known in this build.

@@ -669,7 +669,7 @@ ENTRIES: dict[str, Entry] = {
     "run_by_hand": Entry(run_by_hand, arm_exit),
     "run_before_fork": Entry(lambda: _native.run_before_fork(nothing, 1), register_hooks),
     "report_unflushed": native("report_unflushed", None, OSError("full")),
-    "finalize_before_modules": native("finalize_before_modules"),
+    "finalize_before_modules": native("finalize_before_modules", False),
     "keep_spare_end": native("keep_spare_end"),
     "isolate_streams": Entry(
         lambda: _native.isolate_streams((inherited,), (watching.fileno(),)),

@@ -332,7 +332,7 @@ a = Ends("a")
 for _ in range(2):
     pasture.seal()
     atexit._run_exitfuncs()
-    pasture._native.finalize_before_modules()
+    pasture._native.finalize_before_modules(False)
     before = dict(sys.modules); sys.modules.clear(); sys.modules.update(before)
     del before; sys.modules.pop("pasture.end", None)
 say("goes on")

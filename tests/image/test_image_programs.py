@@ -43,8 +43,8 @@ PROGRAMS = {
     "a function that is kept": (  # by atexit and by the image, with all names of its module
         "import atexit, json, os, zipfile\nz = open(os.memfd_create('z'), 'wb')\n"
         "z = zipfile.ZipFile(z, 'w')\n"
-        "class A:\n  def __del__(self): print('del', self.n, zipfile.ZipFile.__name__)\n"
-        "a = A(); a.n = 1; b = A(); b.n = 2\ndef f(): print('kept')\n"
+        "S = []\ndef f(x='kept'): S.append(x); print(S, zipfile.ZipFile.__name__)\n"
+        "class A:\n  def __del__(self): f(self.n)\na = A(); a.n = 1; b = A(); b.n = 2\n"
         "atexit.register(f); json.kept = f"
     ),
     "environment": "import os; print(sorted(os.environ.items())); os.system('env | grep -c .')",

@@ -77,7 +77,7 @@ def test_a_program_that_cannot_be_watched_has_no_recipe(own_images: Images) -> N
     assert (done.returncode, "makes no sense" in done.stderr) == (2, True)
     bad.write_text("--help --preload json\n")
     done = own_images.build(str(bad))
-    assert (done.returncode, "has --help" in done.stderr) == (2, True)
+    assert (done.returncode, "has '--help'" in done.stderr) == (2, True)
 
 
 def test_the_recipe_of_a_server_is_written_when_it_is_stopped(own_images: Images) -> None:
@@ -140,14 +140,10 @@ def test_a_folder_keeps_no_more_images_than_a_start_looks_at(application: Images
         for name in (f"{number:016x}-{number:016x}.img", f"users{number}.img"):
             (folder / name).write_text("")
             os.utime(folder / name, (number << 28, number << 28))
-    left = folder / f".{0:016x}-{0:016x}.img.1-00.part"
-    left.write_text("")
-    os.utime(left, (0, 0))
     (folder / "gone.img").symlink_to("nowhere")
     done = application.pasture("build", "-o", f"{folder}/", "--preload", "asks")
     assert done.returncode == 0, done.stderr
     assert len([*folder.glob("*-*.img")]) == 32 and len([*folder.glob("users*.img")]) == 40
-    assert not left.exists()
     for number in range(40):  # a start looks at the newest of all
         (folder / f"{number}.img").write_text("")
         os.utime(folder / f"{number}.img", (1, 1))

@@ -277,6 +277,7 @@ SITE = """
 import of_site, os
 os.environ.setdefault("SET_BY_SITE", "1")
 os.environ.pop("LEFT_OUT", None)
+os.environ["PATH"] = f"/first:{os.environ['PATH']}"
 """
 
 
@@ -287,10 +288,13 @@ def test_variables_that_start_files_set_are_programs_and_those_in_their_texts_co
     own_images.module("sitecustomize", SITE)
     own_images.module("of_site", "import os\nMODE = os.environ.get('OF_SITE')\n")
     own_images.built("--preload", "json")
-    source = "import os, of_site; print(*map(os.environ.get, ('SET_BY_SITE', 'LEFT_OUT')))"
-    assert own_images.served("-c", source).out == b"1 None\n"
+    source = "import os, of_site; print(*map(os.environ.get, ('SET_BY_SITE', 'LEFT_OUT', 'PATH')))"
+    assert (ended := own_images.served("-c", source)) == own_images.python("-c", source)
+    assert ended.out.startswith(b"1 None /first:")
     for name in ("SET_BY_SITE", "LEFT_OUT", "OF_SITE"):
         assert own_images.why("-c", source, environ={name: "2"}).endswith(f": {name}")
+    own_images.module("sitecustomize", "1/0")
+    assert "sitecustomize fails here" in own_images.build("--preload", "json").stderr
 
 
 @pytest.mark.once

@@ -173,8 +173,8 @@ def test_without_the_fields_of_the_collector_what_needs_them_refuses_in_words(ru
         def refuses():
             said = []
             for call in (lambda: _native.collect(False), lambda: _native.watch_collections(True),
-                         lambda: _native.instances((int,)), _native.finalize_before_modules,
-                         _native.full_collection_rule, _native.unfrozen_objects):
+                         _native.full_collection_rule, lambda: _native.instances((int,)),
+                         lambda: _native.finalize_before_modules(0), _native.unfrozen_objects):
                 try: call()
                 except NotImplementedError as error: said.append("pip install" in str(error))
             return said

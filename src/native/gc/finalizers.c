@@ -6,6 +6,7 @@
 #ifndef CPY_UNSUPPORTED
 
 #include "../cpython/ends.h"
+#include "../cpython/main.h"
 #include "../process/scratch.h"
 #include "mark.h"
 
@@ -293,8 +294,23 @@ come_again(PyObject *modules)
     has_come_again = true;
 }
 
-/* The interpreter writes to its streams until it ends: they are held. Without memory all is left to the
-   interpreter, and so it is where other code took the capsule out of sys.modules. */
+/* The interpreter writes to its streams until it ends: they are held. Without memory all is left to it. */
+static void
+finalize_garbage(void)
+{
+    PyObject *streams = standard_streams();
+    end_search search = {0};
+    if (streams != NULL && mark_bits_init(&search.bits) == 0) {
+        if (find_garbage(&search) == 0) {
+            finalize(&search);
+        }
+        mark_bits_release(&search.bits);
+    }
+    scratch_stack_release(&search.mortal);
+    Py_XDECREF(streams);
+}
+
+/* Where other code took the capsule out of sys.modules all is left to the interpreter. */
 static void
 on_modules_gone(PyObject *capsule)
 {
@@ -310,16 +326,7 @@ on_modules_gone(PyObject *capsule)
         return;
     }
     empty_dying_modules();
-    PyObject *streams = standard_streams();
-    end_search search = {0};
-    if (streams != NULL && mark_bits_init(&search.bits) == 0) {
-        if (find_garbage(&search) == 0) {
-            finalize(&search);
-        }
-        mark_bits_release(&search.bits);
-    }
-    scratch_stack_release(&search.mortal);
-    Py_XDECREF(streams);
+    finalize_garbage();
     PyErr_Restore(type, value, traceback);
 }
 
@@ -343,6 +350,19 @@ finalizers_arm(void)
     sys_dict = find_sys_dict(modules);
     has_come_again = false;
     return wait_for_end(modules);
+}
+
+int
+finalizers_run(void)
+{
+    if (layout_require(LAYOUT_COLLECTOR) < 0 || layout_require(LAYOUT_ROOTS) < 0) {
+        return -1;
+    }
+    struct _PyInterpreterFrame *hidden = cpy_hide_frames();
+    finalize_garbage();
+    PyErr_Clear();
+    cpy_show_frames(hidden);
+    return 0;
 }
 
 void

@@ -24,6 +24,9 @@
    atexit. Returns 0, or -1 with an exception set. */
 int finalizers_arm(void);
 
+/* Do step 2 now. Returns 0, or -1 with an exception set. */
+int finalizers_run(void);
+
 /* Forget the modules of an interpreter that has ended. */
 void finalizers_forget(void);
 

@@ -134,10 +134,12 @@ unfrozen_objects(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
     return PyLong_FromSize_t(count);
 }
 
+/* Whether now, or when the interpreter lets go of all modules. */
 static PyObject *
-finalize_before_modules(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+finalize_before_modules(PyObject *Py_UNUSED(module), PyObject *now)
 {
-    if (finalizers_arm() < 0) {
+    int truth = PyObject_IsTrue(now);
+    if (truth < 0 || (truth ? finalizers_run() : finalizers_arm()) < 0) {
         return NULL;
     }
     Py_RETURN_NONE;
@@ -158,7 +160,7 @@ PyMethodDef module_gc_methods[] = {
     {"trim", trim, METH_NOARGS, NULL},
     {"instances", instances, METH_O, NULL},
     {"unfrozen_objects", unfrozen_objects, METH_NOARGS, NULL},
-    {"finalize_before_modules", finalize_before_modules, METH_NOARGS, NULL},
+    {"finalize_before_modules", finalize_before_modules, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

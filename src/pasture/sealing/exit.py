@@ -147,7 +147,7 @@ def _at_end(can_leave: bool) -> tuple[Ending, float]:
 def _finalize_before_modules() -> None:
     """Finalize the objects of modules as if nothing were sealed."""
     with suppress(NotImplementedError):
-        native().finalize_before_modules()
+        native().finalize_before_modules(False)
 
 
 def flush_open_files_too() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pasture.errors import ImageFailed
+from pasture.errors import ImageFailed, UsageError
 from pasture_image.inside.notes import REFUSED
 from pasture_tools.display.atomic import STANDARD_OUTPUT, write_json
 from pasture_tools.display.json_option import json_option
@@ -149,6 +149,8 @@ def _with_recipe(recipe: Path, given: dict[str, Any]) -> dict[str, Any]:
     from pasture_image.build.recipe import words
 
     found = build.make_context("build", ["-o", "/", *words(recipe)]).params
+    if found["recipe"] is not None:
+        raise UsageError(f"{recipe} has {found['recipe']}", hint="begin options with --")
     return {
         name: (*found[name], *value) if isinstance(value, tuple) else value or found[name]
         for name, value in given.items()

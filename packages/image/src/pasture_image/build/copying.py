@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posix
 import signal
-import sys
 from collections.abc import Collection, Sequence
 from typing import NoReturn
 
@@ -177,7 +176,6 @@ def _notes(
     return (
         *(Note("variables", walker) for walker in walkers),
         *([Note("asked", str(asked))] if asked else ()),
-        *(Note("startup", name) for name in start_files.MODULES if name in sys.modules),
         *sorted(found.refused),
         *(Note("kernel", path) for path in sorted(found.asked)),
         *(Note("terminal", name) for name in found.terminals()),

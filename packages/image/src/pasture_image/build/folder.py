@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,8 +27,6 @@ from pasture_image.inside.start_variables import is_uncounted
 MAX_IMAGES = 32
 """Of a folder: environments that differ at each start (an id of a job) would fill it."""
 _NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{16}\.img")
-_LEFT_S = 86400.0
-"""After which a file of a build that was killed goes."""
 
 
 def find(stub: Path, folder: Path, order: Order) -> tuple[Path | None, str]:
@@ -82,22 +79,14 @@ def place(folder: Path, order: Order, stub: Path) -> Path:
 
 
 def prune(folder: Path, made: Path) -> None:
-    """Remove the images of others' environments that were made first, beyond what a start looks at,
-    and what builds have left that were killed.
-    """
+    """Remove the images of ours that were made first, beyond what a start looks at."""
     times = dict[Path, float]()
     for path in folder.iterdir():
         with suppress(OSError):
-            if _NAME.match(path.name.removeprefix(".")):
+            if _NAME.fullmatch(path.name) and path.name != made.name:
                 times[path] = path.lstat().st_mtime
-    images = [path for path in times if _NAME.fullmatch(path.name) and path.name != made.name]
-    images.sort(key=times.__getitem__, reverse=True)
-    left = [
-        path for path in times if path.suffix == ".part" and times[path] < time.time() - _LEFT_S
-    ]
-    for path in (*images[MAX_IMAGES - 1 :], *left):
-        with suppress(OSError):
-            path.unlink()
+    for path in sorted(times, key=times.__getitem__, reverse=True)[MAX_IMAGES - 1 :]:
+        path.unlink(missing_ok=True)
 
 
 def _begin(order: Order) -> str:

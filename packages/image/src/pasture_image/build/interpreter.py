@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import getopt
 import shlex
 import sys
 from pathlib import Path
 
 from pasture.errors import UsageError
 
-_LETTERS = "bBdEIOPqRsSuvxWX"
-_WITH_ARGUMENT = "WX"
+_OPTIONS = "bBdEIOPqRsSuvxW:X:"
 
 
 def python() -> str:
@@ -26,21 +26,9 @@ def split_options(options: str) -> list[str]:
         UsageError: an image cannot be for one of them.
     """
     try:
-        words = shlex.split(options)
-    except ValueError as error:
+        found, rest = getopt.getopt(shlex.split(options), _OPTIONS)
+    except (ValueError, getopt.GetoptError) as error:
         raise UsageError(f"--options makes no sense: {error}") from None
-    found: list[str] = []
-    while words:
-        word = words.pop(0)
-        if not word.startswith("-") or len(word) < 2 or word.startswith("--"):
-            raise UsageError(f"{word} is no option of one letter", hint="as in --options='-O'")
-        for at, letter in enumerate(word[1:], 2):
-            if letter not in _LETTERS:
-                raise UsageError(f"no image can be made with -{letter}")
-            found.append(f"-{letter}")
-            if letter in _WITH_ARGUMENT:
-                if not word[at:] and not words:
-                    raise UsageError(f"-{letter} needs an argument")
-                found.append(word[at:] or words.pop(0))
-                break
-    return found
+    if rest:
+        raise UsageError(f"{rest[0]} is no option of one letter", hint="as in --options='-O'")
+    return [word for pair in found for word in pair if word]

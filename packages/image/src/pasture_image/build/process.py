@@ -22,7 +22,7 @@ from pathlib import Path
 from pasture.errors import ImageFailed
 from pasture.proc import memory_file
 from pasture.proc.tree import children
-from pasture_image.inside import environment, memory
+from pasture_image.inside import environment, memory, start_files
 from pasture_image.inside.order import Built, Order, receive_built
 from pasture_image.inside.start_variables import started_with
 
@@ -139,6 +139,8 @@ def _environ(order: Order) -> dict[str, str]:
     program again, touches pages all over the libraries.
     """
     needed = {**started_with(order.environ, order.named), "LD_BIND_NOW": "1"}
+    named = start_files.names(of_modules=False)
+    needed |= {n: v for n, v in order.environ.items() if n in named}
     return {name: value for name, value in needed.items() if value is not None}
 
 

@@ -22,7 +22,7 @@ from pasture_image.build.interpreter import python
 
 _TIMEOUT_S = 300.0
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_OF_COMMAND = ("-o", "--output", "--help")
+_OF_COMMAND = ("-o", "--output", "-h", "--help")
 _WATCH = """\
 import atexit, os, sys
 del os.environ["PYTHONPATH"]; os.environ.update({own!r})
@@ -84,8 +84,9 @@ def words(path: Path) -> list[str]:
     except ValueError as error:
         raise UsageError(f"{path} makes no sense: {error}") from None
     for word in found:
-        if word.startswith(_OF_COMMAND):
-            raise UsageError(f"{path} has {word}", hint="give that to `pasture image build` itself")
+        if word.startswith(_OF_COMMAND) or "\0" in word:
+            hint = "a recipe has options of `pasture image build`, but for these"
+            raise UsageError(f"{path} has {word!r}", hint=hint)
     return found
 
 
@@ -111,8 +112,8 @@ def watched(command: Sequence[str], output: int | None) -> str:
         if not seen.exists():
             raise ImageFailed(
                 f"nothing was seen of {command[0]}, which ended with status {status}",
-                hint="give the command of a Python program that ends by itself, or by Ctrl-C, and"
-                " reads its start files (no -E, -I, -S)",
+                hint="give the command of a Python program that ends by itself or by Ctrl-C, not by"
+                " os._exit(), and reads its start files (no -E, -I, -S)",
             )
         return _text(command, status, *ast.literal_eval(seen.read_text()))
 

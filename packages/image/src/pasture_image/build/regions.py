@@ -215,9 +215,8 @@ class Copy:
 
     def _is_zero(self, mapping: Mapping, os_page: int, guards: list[int]) -> bool:
         try:
-            return (
-                self._frozen.read(mapping.start + os_page * OS_PAGE_BYTES, OS_PAGE_BYTES) == _ZERO
-            )
+            at = mapping.start + os_page * OS_PAGE_BYTES
+            return self._frozen.read(at, OS_PAGE_BYTES) == _ZERO
         except OSError:
             guards.append(os_page)
             return True
@@ -228,9 +227,8 @@ class Copy:
         try:
             with open(mapping.path, "rb") as file:  # noqa: PTH123
                 file.seek(mapping.offset + at)
-                return file.read(OS_PAGE_BYTES) == self._frozen.read(
-                    mapping.start + at, OS_PAGE_BYTES
-                )
+                there = self._frozen.read(mapping.start + at, OS_PAGE_BYTES)
+                return file.read(OS_PAGE_BYTES) == there
         except OSError:
             return False
 

@@ -85,6 +85,7 @@ def begin(
             raise RuntimeError("a process that the image was made in had this process's id")
         _take_signals(ignored)
         locales.begin_program()
+        _change_environ()
         streams.open_standard()
         loops.begin_program()
         generators.renew(other_machine=True)
@@ -133,6 +134,10 @@ def _take_environ(environ: Sequence[bytes]) -> None:
         name, separator, value = variable.partition(b"=")
         if separator:
             data.setdefault(name, value)
+
+
+def _change_environ() -> None:
+    """As start files and modules have."""
     for changed, to in program.changed.items():
         if to is None:
             os.environ.pop(changed, None)

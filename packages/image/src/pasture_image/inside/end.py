@@ -8,14 +8,17 @@ finalize_modules, finalize_interp_clear).
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
 from _weakref import ref
 from collections.abc import Callable
-from types import FunctionType, ModuleType
+from contextlib import suppress
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
+from pasture.errors import UnsupportedInterpreter
 from pasture.interpreter import native
 from pasture.sealing import exit, gc_settings
 from pasture_image.inside import program
@@ -24,14 +27,7 @@ _of_image: frozenset[str] = frozenset()
 _pid = 0
 _CLEARED = ("path", "argv", "ps1", "ps2", "path_hooks", "path_importer_cache", "meta_path")
 _EXCEPTIONS = ("last_exc", "last_type", "last_value", "last_traceback")
-_CODE = (FunctionType, ModuleType, type)
 _MARK = "__held__"
-
-
-class _Held:
-    """Lies among the names of a module, and goes with them."""
-
-    __slots__ = ("__weakref__",)
 
 
 def keep_modules() -> None:
@@ -91,6 +87,7 @@ def _interpreters() -> int:
 
 
 def _clear_all() -> None:
+    _forget_exit_functions()
     native().watch_collections(False)  # the built-in collection is quicker where no memory matters
     if gc.isenabled():
         gc.collect()  # what is garbage by now has all its modules
@@ -103,12 +100,28 @@ def _clear_all() -> None:
         setattr(sys, name, _usable(getattr(sys, f"__{name}__", None)))
     left = _remove(later)
     gc.collect()
-    _clear_held(left)
+    if any(held() is not None for _, held in left):
+        with suppress(NotImplementedError, UnsupportedInterpreter):
+            native().finalize_before_modules(True)
     for reference, _ in reversed(left):
         if (module := reference()) is not None:
             _clear(module)
     gc.collect()  # cycles that modules held
     del callbacks
+
+
+def _forget_exit_functions() -> None:
+    """They have run, but for the one that leads here: the interpreter would forget them now."""
+    atexit._clear()
+    if sys.version_info < (3, 14):
+        return
+    for generation in range(3):  # it goes through a list of its own
+        for one in gc.get_objects(generation):
+            last = one[-1] if type(one) is list and one else None
+            if type(last) is tuple and last and type(last[0]) is BuiltinFunctionType:
+                if last[0].__self__ is exit._at_end:
+                    del one[:-1]
+                    return
 
 
 def _usable(stream: Any) -> Any:
@@ -119,36 +132,17 @@ def _usable(stream: Any) -> Any:
         return None
 
 
-def _remove(names: list[str]) -> list[tuple[ref[ModuleType], ref[_Held]]]:
-    """Modules, and what lies among the names of each."""
+def _remove(names: list[str]) -> list[tuple[ref[ModuleType], ref[set[int]]]]:
+    """Modules, and what lies among the names of each and goes with them."""
     left = []
     for name in names:
         module = sys.modules.pop(name)
         if issubclass(type(module), ModuleType):  # `isinstance` would run code of a proxy
-            program.names_of(module)[_MARK] = held = _Held()
+            program.names_of(module)[_MARK] = held = set[int]()
             left.append((ref(module), ref(held)))
             del held
         del module
     return left
-
-
-def _clear_held(left: list[tuple[ref[ModuleType], ref[_Held]]]) -> None:
-    """Clear what modules that are gone held, where a function of theirs still has their names.
-
-    It is a function of atexit, or the image has it: the interpreter, which clears all, finalizes
-    that here, too. What code needs stays: such a function may hear of what is finalized.
-    """
-    held = [mark() for module, mark in left if module() is None]
-    held = [mark for mark in held if mark is not None]
-    for names in gc.get_referrers(*held) if held else ():
-        if type(names) is dict:
-            for name in list(names):
-                value = names[name]
-                is_data = gc.is_tracked(value) and not issubclass(type(value), _CODE)
-                if is_data and name != "__builtins__":
-                    del value
-                    names[name] = None
-    gc.collect()
 
 
 def _clear(module: ModuleType) -> None:
@@ -165,5 +159,5 @@ def _clear(module: ModuleType) -> None:
 
 # What warns meanwhile has no place, as at the interpreter's own end: warnings skip such frames.
 _of_end: tuple[Any, ...] = (exit._at_end, exit._at_end.__wrapped__)  # type: ignore[attr-defined]
-for _function in (*_of_end, finish, _clear_all, _remove, _clear_held, _clear):
+for _function in (*_of_end, finish, _clear_all, _forget_exit_functions, _remove, _clear):
     _function.__code__ = _function.__code__.replace(co_filename="<frozen importlib._bootstrap>")

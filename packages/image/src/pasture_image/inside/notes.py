@@ -40,7 +40,6 @@ SENTENCES = {
     "output": "{} prints while it is loaded",
     "state": "loading modules changes {}",
     "host": "{} holds the host's name: python runs programs on another host",
-    "startup": "{} ran before variables are watched: those that its text names are compared",
 }
 
 REFUSED = frozenset((
