@@ -22,15 +22,14 @@ _NAME = re.compile(rb"""["'${%]([A-Za-z_][A-Za-z0-9_]{0,63})""")
 
 
 def begin_again(environ: int) -> None:
-    """Start this process once more where start files name variables that modules would find.
-
-    Args:
-        environ: descriptor of these (`environment`).
-    """
-    found, started = environment.read(environ), environment.own()
-    more = {name: found[name] for name in names() & found.keys() - started.keys()}
-    if more:
-        os.execve(sys.executable, sys.orig_argv, {**started, **more})
+    """Start this process once more where start files name variables of a file (`environment`)."""
+    data, started = bytearray(os.fstat(environ).st_size), environment.own()
+    os.preadv(environ, [data], 0)
+    found = {os.fsdecode(name) for name in re.findall(rb"(?:^|\0)([^=\0]+)=", data)}
+    data[:] = bytes(len(data))  # values that no module reads come into no image
+    if more := names() & found - started.keys():
+        given = environment.read(environ)
+        os.execve(sys.executable, sys.orig_argv, {**started, **{n: given[n] for n in more}})
 
 
 def set_variables() -> dict[str, str | None]:
