@@ -8,8 +8,9 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
 import venv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from pasture_image.build.image_file import _HEADER, _Header
 from pasture_image.build.manifest import HEAD_FIELDS, checksum
 
 TIMEOUT_S = 500
+WAIT_S = 300.0
 CANNOT_MOUNT = 99
 BIN = Path(sys.executable).parent
 STUB = BIN / "pasture-python"
@@ -226,6 +228,13 @@ def make_environment(folder: Path, *more: Path) -> None:
     packages = next((folder / "lib").glob("python*/site-packages"))
     (packages / "all.pth").write_text("".join(lines) + "".join(f"{path}\n" for path in more))
     shutil.copy(STUB, folder / "bin" / "pasture-python")
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
 
 
 def read_until(number: int, text: bytes | None = None) -> bytes:

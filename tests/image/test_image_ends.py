@@ -21,7 +21,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 import pytest
-from images import BIN, STUB, Images
+from images import BIN, STUB, WAIT_S, Images, until
 from psutil import Process
 from redis import Redis
 from running import free_port, listens, waits_in_select
@@ -32,7 +32,6 @@ from pasture_tools.launch.session import Group
 
 pytestmark = [pytest.mark.once, pytest.mark.integration, pytest.mark.timeout(600)]
 
-TIMEOUT_S = 300.0
 STARTED = "pasture-python: started from the image"
 HELD = '''\
 """The site with a request and two tasks that are at work until a file is there."""
@@ -108,7 +107,7 @@ class Site:
         assert program.log.count(STARTED) == self._by_image, program.log
 
     def _end_of(self, program: Group) -> dict[str, object]:
-        status = program.wait(TIMEOUT_S)
+        status = program.wait(WAIT_S)
         until(lambda: not program.members(), "processes are left")
         files = (path.relative_to(self.folder) for path in self.folder.rglob("*"))
         return {
@@ -193,17 +192,10 @@ THREADS = ThreadPoolExecutor()
 
 def answer(url: str) -> str:
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as found:
+        with urllib.request.urlopen(url, timeout=WAIT_S) as found:
             return str(found.read(), "utf-8")
     except (OSError, HTTPException) as error:
         return type(error).__name__
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 # A thread of gunicorn's starts its control socket, and does not after each fork.

@@ -7,12 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from images import BIN, TIMEOUT_S, Images
+from images import BIN, Images, until
 
 pytestmark = [pytest.mark.once, pytest.mark.integration]
 
@@ -39,13 +37,6 @@ def application(own_images: Images) -> Images:
     (hidden / "beside_it.py").write_text("")
     (own_images.folder / "app.py").write_text(PROGRAM.format(hidden=str(hidden)))
     return own_images
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def recipe(images: Images) -> Path:
@@ -90,7 +81,7 @@ def test_the_recipe_of_a_server_is_written_when_it_is_stopped(own_images: Images
             [sys.executable, "-m", "pasture", "image", "recipe", "-o", path, "--", *words],
             stdout=file, env=own_images.environ, start_new_session=True,
         ) as watching:  # fmt: skip
-            until(lambda: b"1" in said.read_bytes())
+            until(lambda: b"1" in said.read_bytes(), "the server does not run")
             os.killpg(watching.pid, number)
         if number == signal.SIGINT:
             assert (watching.returncode, said.read_text()) == (0, "1\n2\n")

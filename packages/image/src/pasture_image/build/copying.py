@@ -19,14 +19,7 @@ from pasture_image.build.manifest import (
     write_manifest,
 )
 from pasture_image.build.regions import OWN, Copy
-from pasture_image.inside import (
-    environment,
-    memory,
-    observing,
-    record,
-    start_files,
-    variables,
-)
+from pasture_image.inside import environment, memory, observing, record, start_files, variables
 from pasture_image.inside.loading import Stopping
 from pasture_image.inside.notes import REFUSED, Note
 from pasture_image.inside.order import Built, Order, send

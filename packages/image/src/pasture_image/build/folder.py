@@ -35,8 +35,6 @@ def find(stub: Path, folder: Path, order: Order) -> tuple[Path | None, str]:
     why = "the folder has no such image"
     for path in sorted(folder.absolute().glob(f"{_begin(order)}-*.img")):
         reason = why_not(stub, path, environ, order.options)
-        if reason is not None and "process's id" in reason:  # by chance: another one has another
-            reason = why_not(stub, path, environ, order.options)
         if reason is None:
             return path, ""
         why = reason

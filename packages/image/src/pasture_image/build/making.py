@@ -137,6 +137,15 @@ def why_not(
         options: of Python; None for those of the image, whatever they are: no word of a file is put
             on a command line, where `python` would run it if the image does not fit.
     """
+    why = _tried(stub, image, environ, options)
+    if why is not None and "had this process's id" in why:  # by chance
+        why = _tried(stub, image, environ, options)
+    return why
+
+
+def _tried(
+    stub: Path, image: Path, environ: Mapping[str, str], options: Iterable[str] | None
+) -> str | None:
     given = {**environ, "PASTURE_IMAGE": str(image.absolute()), "PASTURE_IMAGE_VERBOSE": "1"}
     if options is None:
         given[_ANY_OPTIONS] = "1"

@@ -39,5 +39,5 @@ def read(file: int) -> dict[str, str]:
 
 
 def _parsed(data: bytes) -> dict[str, str]:
-    pairs = (os.fsdecode(pair).partition("=") for pair in data.split(b"\0") if pair)
-    return {name: value for name, _, value in pairs}
+    pairs = (os.fsdecode(one).partition("=") for one in reversed(data.split(b"\0")) if b"=" in one)
+    return {name: value for name, _, value in pairs}  # of two with one name the first

@@ -78,7 +78,9 @@ def main() -> Stopping | tuple[list[int], int, str, int, set[str]] | None:
         is none, and the other end knows why.
     """
     numbers = [int(number) for number in sys.argv[1].split(",")]
-    start_files.begin_again(numbers[2])
+    named = start_files.begin_again(numbers[2])
+    variables.read.update(named)
+    variables.begins.update(name for name in named if name.endswith("_"))
     program.begin_loading()  # from here on nothing is looked for in the working directory
     program.changed.update(start_files.set_variables())
     os.environ.pop("LD_BIND_NOW", None)
@@ -151,8 +153,6 @@ def _load(
     with recording.own():
         taken = _take_low_descriptors()
         start_files.require_run()
-        variables.read.update(named := start_files.names())
-        variables.begins.update(name for name in named if name.endswith("_"))
         second = Apart(lambda: trial.reported(lambda: _load_modules(order)), environ, close)
         before, began_s, keys = process_state.read(), monotonic(), trial.keys()
     with second:

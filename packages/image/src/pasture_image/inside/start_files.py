@@ -21,15 +21,17 @@ _OWN = ("pasture", "pasture_image", "pasture_auto", "__main__")
 _NAME = re.compile(rb"""["'${%]([A-Za-z_][A-Za-z0-9_]{0,63})""")
 
 
-def begin_again(environ: int) -> None:
-    """Start this process once more where start files name variables of a file (`environment`)."""
+def begin_again(environ: int) -> set[str]:
+    """Start again where start files name variables of a file (`environment`); returns `names`."""
     data, started = bytearray(os.fstat(environ).st_size), environment.own()
     os.preadv(environ, [data], 0)
     found = {os.fsdecode(name) for name in re.findall(rb"(?:^|\0)([^=\0]+)=", data)}
     data[:] = bytes(len(data))  # values that no module reads come into no image
-    if more := names() & found - started.keys():
+    named = names()
+    if more := named & found - started.keys():
         given = environment.read(environ)
         os.execve(sys.executable, sys.orig_argv, {**started, **{n: given[n] for n in more}})
+    return named
 
 
 def set_variables() -> dict[str, str | None]:
